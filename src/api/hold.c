@@ -1,0 +1,218 @@
+/*
+ * hold.c - floor 5: what can be done with a lock once there is one.
+ */
+#include "table/hold.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "api/attachment.h"
+#include "table/ids.h"
+
+/* Outcomes that need no more words than their own. */
+static int say(int rc, const char *verb)
+{
+    if (rc > 0)
+        return why(rc, "cannot %s: %s", verb, enq_strerror(rc));
+    if (rc == ENQ_ECORRUPT)
+        return why(rc, "the segment is damaged: run lockctl doctor");
+    return rc;
+}
+
+ENQ_API int enq_unlock(struct enq *e, enq_handle handle, uint64_t token)
+{
+    struct thread *t;
+    int rc = attachment_enter(e, &t);
+
+    if (unlikely(rc != 0))
+        return rc;
+    rc = hold_unlock(&e->session, t, handle, token);
+    return likely(rc == ENQ_OK) ? rc : say(rc, "unlock");
+}
+
+static int explain_promote(int rc, const struct enq_blocker *b)
+{
+    if (b->owner[0] == '\0')
+        return say(rc, "promote");
+    return why(rc, "cannot promote: %s \"%.64s\"",
+        rc == ENQ_LOST ? "lost to" : "locked by", b->owner);
+}
+
+ENQ_API int enq_promote(struct enq *e, enq_handle handle, uint64_t token,
+    struct enq_grant *grant)
+{
+    struct enq_grant unwanted;
+    struct thread *t;
+    int rc = attachment_enter(e, &t);
+
+    if (rc != 0)
+        return rc;
+    if (grant == NULL)
+        grant = &unwanted;
+    rc = hold_promote(&e->session, t, handle, &token, &grant->blocker);
+    grant->handle = handle;
+    if (rc != ENQ_OK)
+        return explain_promote(rc, &grant->blocker);
+    grant->token = token;
+    return ENQ_OK;
+}
+
+ENQ_API int enq_demote(struct enq *e, enq_handle handle, uint64_t token)
+{
+    struct thread *t;
+    int rc = attachment_enter(e, &t);
+
+    if (rc != 0)
+        return rc;
+    return say(hold_demote(&e->session, t, handle, token), "demote");
+}
+
+ENQ_API int enq_renew(
+    struct enq *e, enq_handle handle, uint64_t token, int64_t ttl_ms)
+{
+    struct thread *t;
+    int rc = attachment_enter(e, &t);
+
+    if (rc != 0)
+        return rc;
+    if (ttl_ms < ENQ_FOREVER)
+        return why(-EINVAL, "the ttl is negative (%lld ms)", (long long)ttl_ms);
+    return say(hold_renew(&e->session, t, handle, token, ttl_ms), "renew");
+}
+
+ENQ_API int enq_valid(struct enq *e, enq_handle handle)
+{
+    int rc = attachment_look(e);
+
+    if (unlikely(rc != 0))
+        return rc;
+    rc = hold_valid(e->map, handle);
+    return likely(rc == ENQ_OK) ? rc : say(rc, "rely on the lock");
+}
+
+/* --- by id ------------------------------------------------------------------------------ */
+
+static int judge_id(const char *id)
+{
+    if (id == NULL || id[0] == '\0')
+        return why(-EINVAL, "no id");
+    if (strnlen(id, ENQ_ID_BYTES) >= ENQ_ID_BYTES)
+        return why(-ENAMETOOLONG, "the id \"%.32s...\" is longer than %d", id,
+            ENQ_ID_BYTES - 1);
+    return 0;
+}
+
+static int not_held(const char *id)
+{
+    return why(ENQ_NOTHELD, "there is no lock with id \"%.127s\"", id);
+}
+
+/* Without lock words: what a read-only attachment can do. */
+struct id_search {
+    const struct map *map;
+    const char *id;
+    enq_handle handle;
+};
+
+static bool see_id(void *context, struct entry *e)
+{
+    struct id_search *search = context;
+    uint64_t state = shm_load_acquire(&e->state);
+    char text[ENQ_ID_BYTES];
+
+    if (!state_is_live(state))
+        return true;
+    ids_text(search->map, e, state, text);
+    if (strcmp(text, search->id) != 0)
+        return true;
+    search->handle =
+        (uint64_t)STATE_GENERATION(state) << HANDLE_REF_BITS |
+        map_ref(search->map, e);
+    return false;
+}
+
+static int find(struct enq *e, const char *id, enq_handle *handle)
+{
+    struct id_search search = {e->map, id, 0};
+    struct entry *entry;
+    struct thread *t;
+    uint64_t state;
+    int rc;
+
+    if (e->readonly) {
+        slab_each(e->map, see_id, &search);
+        *handle = search.handle;
+        return *handle != 0 ? ENQ_OK : not_held(id);
+    }
+    rc = attachment_enter(e, &t);
+    if (rc != 0)
+        return rc;
+    entry = ids_find(e->map, t, id, &state);
+    if (entry == NULL || entry_over(e->map, entry, sys.now()) != ENQ_OK)
+        return not_held(id);
+    *handle = (uint64_t)STATE_GENERATION(state) << HANDLE_REF_BITS |
+        map_ref(e->map, entry);
+    return ENQ_OK;
+}
+
+ENQ_API int enq_find(struct enq *e, const char *id, enq_handle *handle)
+{
+    int rc = attachment_look(e);
+
+    if (rc == 0)
+        rc = judge_id(id);
+    if (rc == 0 && handle == NULL)
+        rc = why(-EINVAL, "nowhere to put the handle (NULL)");
+    return rc != 0 ? rc : find(e, id, handle);
+}
+
+ENQ_API int enq_id(struct enq *e, enq_handle handle, char *id)
+{
+    struct entry *entry;
+    uint64_t state;
+    int rc = attachment_look(e);
+
+    if (rc == 0 && id == NULL)
+        rc = why(-EINVAL, "nowhere to put the id (NULL)");
+    if (rc != 0)
+        return rc;
+    entry = entry_of_handle(e->map, handle, &state);
+    if (entry == NULL || !state_is_live(state))
+        return why(ENQ_NOTHELD, "the handle names no lock");
+    ids_text(e->map, entry, state, id);
+    return ENQ_OK;
+}
+
+ENQ_API int enq_adopt(struct enq *e, const char *id, struct enq_grant *grant)
+{
+    struct thread *t;
+    enq_handle handle;
+    int rc = attachment_enter(e, &t);
+
+    if (rc == 0)
+        rc = judge_id(id);
+    if (rc == 0 && grant == NULL)
+        rc = why(-EINVAL, "nowhere to put the grant (NULL)");
+    if (rc == 0)
+        rc = find(e, id, &handle);
+    if (rc != 0)
+        return rc;
+    grant->blocker.owner[0] = '\0';
+    rc = hold_adopt(&e->session, t, handle, grant);
+    if (rc == ENQ_REFUSED)
+        return why(rc, "lock \"%.127s\" is no orphan: its process lives", id);
+    return say(rc, "adopt");
+}
+
+ENQ_API int enq_break(struct enq *e, const char *id)
+{
+    struct thread *t;
+    enq_handle handle;
+    int rc = attachment_enter(e, &t);
+
+    if (rc == 0)
+        rc = judge_id(id);
+    if (rc == 0)
+        rc = find(e, id, &handle);
+    return rc != 0 ? rc : say(hold_break(&e->session, t, handle), "break");
+}

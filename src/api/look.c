@@ -1,0 +1,320 @@
+/*
+ * look.c - floor 5: looking at the table.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/attachment.h"
+#include "sync/life.h"
+#include "table/check.h"
+#include "table/heal.h"
+#include "table/survey.h"
+
+/* --- list ------------------------------------------------------------------------------- */
+
+static int by_arrival(const void *a, const void *b)
+{
+    const struct survey_found *x = a, *y = b;
+
+    if (x->waiting != y->waiting)
+        return x->waiting - y->waiting;
+    if (x->order != y->order)
+        return x->order < y->order ? -1 : 1;
+    return (x->info.token > y->info.token) - (x->info.token < y->info.token);
+}
+
+/* All that matches, sorted. The table may grow while it is counted: then it
+   is read again with more room. */
+static int gather(const struct map *map, const struct survey_filter *filter,
+    struct survey_found **out, size_t *total)
+{
+    size_t room = 256;
+    struct survey_found *found;
+
+    for (;;) {
+        found = malloc(room * sizeof(*found));
+        if (found == NULL)
+            return why(-ENOMEM, "no memory to list %zu locks", room);
+        *total = survey_list(map, filter, found, room);
+        if (*total <= room)
+            break;
+        room = *total + *total / 8;
+        free(found);
+    }
+    qsort(found, *total, sizeof(*found), by_arrival);
+    *out = found;
+    return 0;
+}
+
+static int gather_frozen(struct enq *e, const struct survey_filter *filter,
+    struct survey_found **out, size_t *total)
+{
+    struct survey_freeze freeze;
+    struct thread *t;
+    int rc;
+
+    if (filter->name == NULL || e->readonly)
+        return gather(e->map, filter, out, total);
+    rc = attachment_enter(e, &t);
+    if (rc == 0)
+        rc = survey_freeze(e->map, t, filter->name, &freeze);
+    if (rc != 0)
+        return rc;
+    rc = gather(e->map, filter, out, total);
+    survey_thaw(e->map, t, &freeze);
+    return rc;
+}
+
+static const char *or_all(const char *text)
+{
+    return text == NULL || text[0] == '\0' ? NULL : text;
+}
+
+ENQ_API int enq_list(struct enq *e, const char *name, const char *owner,
+    struct enq_info *out, size_t n, size_t *total)
+{
+    struct survey_filter filter = {or_all(name), or_all(owner)};
+    struct survey_found *found;
+    size_t all;
+    int rc = attachment_look(e);
+
+    if (rc == 0 && n > 0 && out == NULL)
+        rc = why(-EINVAL, "nowhere to put the list (NULL)");
+    if (rc == 0)
+        rc = gather_frozen(e, &filter, &found, &all);
+    if (rc != 0)
+        return rc;
+    for (size_t i = 0; i < n && i < all; i++)
+        out[i] = found[i].info;
+    if (total != NULL)
+        *total = all;
+    free(found);
+    return ENQ_OK;
+}
+
+/* --- stat --------------------------------------------------------------------------------- */
+
+ENQ_API int enq_stat(struct enq *e, struct enq_stats *out)
+{
+    struct enq_stats stats = {.size = sizeof(stats)};
+    int rc = attachment_look(e);
+
+    if (rc != 0)
+        return rc;
+    if (out == NULL || out->size < sizeof(size_t))
+        return why(-EINVAL, "no room for statistics: set size");
+    survey_stats(e->map, &stats);
+    stats.size = out->size;
+    if (out->size > sizeof(stats)) {
+        memset((char *)out + sizeof(stats), 0, out->size - sizeof(stats));
+        memcpy(out, &stats, sizeof(stats));
+    } else {
+        memcpy(out, &stats, out->size);
+    }
+    return ENQ_OK;
+}
+
+/* --- doctor --------------------------------------------------------------------------------- */
+
+static void look_for_dead(const struct map *map, struct check_report *report)
+{
+    for (uint32_t i = 0; i < shm_load(&map->h->sessions_high); i++) {
+        session_ref_t ref = shm_load_acquire(&map->sessions[i].ref);
+
+        if (ref != 0 && session_is_dead(map, ref) &&
+            shm_load(&map->sessions[i].ref) == ref)
+            check_note(report, "the session of process %u is dead, and not "
+                "cleaned up yet", map->sessions[i].pid);
+    }
+}
+
+static void look_at_room(const struct map *map, struct check_report *report)
+{
+    const struct seg_header *h = map->h;
+
+    if (shm_load(&h->unlinked) || map_unlinked(map))
+        check_note(report, "%s has lost its name: no new locks are granted; "
+            "restart its users", map->path);
+    if (shm_load(&h->slab_pages) >= h->slab_pages_max / 10 * 9 + 1 &&
+        shm_load(&h->orphan_pages) == 0)
+        check_note(report, "the table is nearly full: %u of %u pages",
+            shm_load(&h->slab_pages), h->slab_pages_max);
+}
+
+static int doctor(struct enq *e, uint32_t flags, struct check_report *report)
+{
+    struct thread *t;
+    int rc;
+
+    look_for_dead(e->map, report);
+    look_at_room(e->map, report);
+    if (e->readonly) {
+        check_quiet(e->map, report);
+        return 0;
+    }
+    rc = attachment_enter(e, &t);
+    if (rc != 0)
+        return rc;
+    if (flags & ENQ_DOCTOR_FIX) {
+        bury_dead(&e->session, t);
+        rc = heal_all(e->map, t);
+    }
+    return rc != 0 ? rc : check_table(e->map, t, report);
+}
+
+ENQ_API int enq_doctor(struct enq *e, uint32_t flags, char *report, size_t n)
+{
+    struct check_report r = {report, n, 0, 0};
+    int rc = attachment_look(e);
+
+    if (rc != 0)
+        return rc;
+    if (report == NULL || n == 0)
+        return why(-EINVAL, "nowhere to put the report");
+    if (flags & ~(uint32_t)ENQ_DOCTOR_FIX)
+        return why(-EINVAL, "unknown flags %#x", flags);
+    if (e->readonly && flags != 0)
+        return attachment_refuse(e);
+    report[0] = '\0';
+    rc = doctor(e, flags, &r);
+    if (rc != 0)
+        return rc;
+    if (r.findings > 0)
+        why((int)r.findings, "%u findings in %s", r.findings, e->path);
+    return (int)r.findings;
+}
+
+/* --- dump ----------------------------------------------------------------------------------- */
+
+struct dump {
+    const struct map *map;
+    int fd, rc;
+};
+
+static void put(struct dump *d, const char *text)
+{
+    size_t n = strlen(text);
+
+    while (d->rc == 0 && n > 0) {
+        ssize_t wrote = write(d->fd, text, n);
+
+        if (wrote < 0 && errno != EINTR)
+            d->rc = -errno;
+        if (wrote < 0)
+            continue;
+        text += wrote;
+        n -= (size_t)wrote;
+    }
+}
+
+static void dump_header(struct dump *d)
+{
+    const struct seg_header *h = d->map->h;
+    char text[768];
+
+    snprintf(text, sizeof(text),
+        "segment %s\nlayout %u hash %08x bytes %llu slots %u compat %u strict "
+        "%u mode %04o unlinked %u\npages used %u ready %u max %u slabs %u max "
+        "%u orphans %u\nwords: recovery %08x grow %08x\ntickets %llu tokens "
+        "from %llu\n",
+        d->map->path, h->layout_version, h->layout_hash,
+        (unsigned long long)h->bytes, h->slots_max, h->compat, h->strict,
+        h->mode, h->unlinked, h->pages_used, h->pages_ready, h->pages_max,
+        h->slab_pages, h->slab_pages_max, h->orphan_pages, h->recovery_word,
+        h->grow_word, (unsigned long long)h->ticket,
+        (unsigned long long)h->token_base);
+    put(d, text);
+}
+
+static void dump_slots(struct dump *d)
+{
+    const struct map *map = d->map;
+    char text[256];
+
+    for (uint32_t i = 0; i < map->h->sessions_high; i++) {
+        const struct session_slot *s = &map->sessions[i];
+        if (s->ref == 0)
+            continue;
+        snprintf(text, sizeof(text), "session %08x pid %u%s loose %u\n", s->ref,
+            s->pid, session_is_dead(map, s->ref) ? " DEAD" : "", s->loose);
+        put(d, text);
+    }
+    for (uint32_t i = 0; i < map->h->threads_high; i++) {
+        const struct thread_slot *t = &map->threads[i];
+        if (t->ref == 0)
+            continue;
+        snprintf(text, sizeof(text), "thread %08x pid %u%s\n", t->ref, t->pid,
+            thread_is_dead(map, t->ref) ? " DEAD" : "");
+        put(d, text);
+    }
+}
+
+static void dump_parts(struct dump *d)
+{
+    const struct map *map = d->map;
+    char text[256];
+
+    for (uint32_t i = 0; i < SHARDS_ALL; i++) {
+        const struct shard *s = &map->shards[i];
+        if (s->word == 0 && s->n_objects == 0 && s->n_waiting == 0)
+            continue;
+        snprintf(text, sizeof(text),
+            "shard %u word %08x objects %u waiting %u lines %u segments %u\n",
+            i, s->word, s->n_objects, s->n_waiting, s->n_lines, s->n_segments);
+        put(d, text);
+    }
+    for (uint32_t i = 0; i < GATES; i++) {
+        const struct gate *g = &map->gates[i];
+        if (g->word == 0 && g->raised == 0)
+            continue;
+        snprintf(text, sizeof(text),
+            "gate %u word %08x raised %u waiting %u head %x\n", i, g->word,
+            g->raised, g->n_waiting, g->head);
+        put(d, text);
+    }
+}
+
+static bool dump_entry(void *context, struct entry *e)
+{
+    static const char *const phases[] = {
+        "free", "cached", "waiting", "held", "gone"};
+    struct dump *d = context;
+    uint64_t state = shm_load_acquire(&e->state);
+    char text[512];
+    struct ask ask;
+
+    if (STATE_PHASE(state) < PHASE_WAITING || STATE_PHASE(state) > PHASE_GONE)
+        return d->rc == 0;
+    if (!entry_ask(d->map, e, &ask))
+        ask.key.bytes = ask.owner = "(damaged)";
+    snprintf(text, sizeof(text),
+        "entry %x %s %c gone %u generation %u session %08x token %llu ticket "
+        "%llu shard %u next %x prev %x name \"%.127s\" owner \"%.127s\"\n",
+        map_ref(d->map, e), phases[STATE_PHASE(state)],
+        mode_letter(STATE_MODE(state)), STATE_GONE(state),
+        STATE_GENERATION(state), e->session, (unsigned long long)e->token,
+        (unsigned long long)e->ticket, shard_of_hash(e->hash), e->next,
+        e->prev, ask.key.bytes, ask.owner);
+    put(d, text);
+    return d->rc == 0;
+}
+
+ENQ_API int enq_dump(struct enq *e, int fd)
+{
+    struct dump d = {.fd = fd};
+    int rc = attachment_look(e);
+
+    if (rc != 0)
+        return rc;
+    d.map = e->map;
+    dump_header(&d);
+    dump_slots(&d);
+    dump_parts(&d);
+    slab_each(e->map, dump_entry, &d);
+    if (d.rc != 0)
+        return why(d.rc, "cannot write the dump: %s", strerror(-d.rc));
+    return ENQ_OK;
+}

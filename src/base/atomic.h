@@ -1,0 +1,34 @@
+/*
+ * atomic.h - floor 0: the vocabulary for every word that another process may
+ * read or write at the same time.
+ *
+ * The compiler's builtins and not liburcu's uatomic_*: uatomic in liburcu 0.13
+ * is inline assembly, which ThreadSanitizer cannot see, and has no acquire
+ * and release (DECISIONS.md). All are address-free: they act on bytes mapped
+ * at different addresses.
+ *
+ * Each use names its partner: who loads what is stored here.
+ */
+#ifndef BASE_ATOMIC_H
+#define BASE_ATOMIC_H
+
+#define shm_load(p) __atomic_load_n((p), __ATOMIC_RELAXED)
+#define shm_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define shm_store(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+#define shm_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+/* Full barrier between this store and every later load. */
+#define shm_store_fence(p, v) ((void)__atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST))
+#define shm_swap(p, v) __atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST)
+#define shm_add(p, v) __atomic_add_fetch((p), (v), __ATOMIC_SEQ_CST)
+#define shm_or(p, v) __atomic_fetch_or((p), (v), __ATOMIC_SEQ_CST)
+#define shm_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+
+/* True when *p was `*expected` and is `v` now; else *expected is what it is. */
+#define shm_cas(p, expected, v)                                                \
+    __atomic_compare_exchange_n(                                               \
+        (p), (expected), (v), 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+#endif

@@ -1,0 +1,28 @@
+/*
+ * attach.h - floor 2: getting and giving back a mapping. All of it under
+ * process_enter().
+ */
+#ifndef SEGMENT_ATTACH_H
+#define SEGMENT_ATTACH_H
+
+#include "segment/header.h"
+#include "segment/map.h"
+
+struct map_wish {
+    bool readonly;
+    bool existing; /* do not create */
+    struct header_wish make;
+};
+
+/* The map of the segment at `path`, made if need be, with one more user.
+   Returns: 0. Faults, explained: see enq_open(). */
+int map_attach(
+    const char *path, const struct map_wish *wish, struct map **out);
+
+/* One user less; the last one unmaps. */
+void map_put(struct map *map);
+
+/* In a child of fork: the parent's maps are not ours. */
+void map_forget_all(void);
+
+#endif

@@ -1,0 +1,40 @@
+/*
+ * file.h - floor 2: the file behind a segment: its name, its making, who may
+ * use it.
+ */
+#ifndef SEGMENT_FILE_H
+#define SEGMENT_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "segment/header.h"
+
+#define FILE_PATH_BYTES (ENQ_NAME_BYTES + 128)
+
+/* "shm:NAME" or an absolute path to a path; NULL = the default address.
+   Faults, explained: -EINVAL, -ENAMETOOLONG, -EOPNOTSUPP. */
+int file_path(const char *address, char path[FILE_PATH_BYTES]);
+
+/*
+ * Opens an existing segment and reads its header, having checked that the
+ * file is a plain one, ours to use, and whole. `header` is a copy.
+ *
+ * Returns: >= 0 the descriptor, with *verdict from header_judge().
+ * Faults, explained: -ENOENT, -EACCES, -EPERM, ENQ_ECORRUPT ...
+ */
+int file_open(const char *path, bool readonly, struct seg_header *header,
+    int *verdict);
+
+/*
+ * Makes a segment that is complete before it has a name, so that nobody ever
+ * sees half of one, and whoever is killed in here leaves nothing behind.
+ *
+ * `stale_fd` >= 0: the segment of an earlier boot to take the name from.
+ * Returns: 0; -EEXIST when another was quicker. Faults, explained: -EROFS,
+ * -EACCES, -ENOSPC, -EFBIG ...
+ */
+int file_create(
+    const char *path, const struct header_wish *wish, int stale_fd);
+
+#endif

@@ -1,0 +1,190 @@
+/*
+ * header.c - floor 2: the header of a segment: written, read, refused.
+ */
+#include "segment/header.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "base/id.h"
+#include "base/why.h"
+#include "rules/mode.h"
+
+/* What compiler and libc chose: another choice is another layout. */
+static uint32_t layout_hash(void)
+{
+    const uint32_t facts[] = {
+        sizeof(struct seg_header), sizeof(struct thread_slot),
+        sizeof(struct session_slot), sizeof(struct gate), sizeof(struct shard),
+        sizeof(struct shard_dir), sizeof(struct line), sizeof(struct entry),
+        sizeof(pthread_mutex_t), offsetof(struct thread_slot, ref),
+        offsetof(struct session_slot, uuid), offsetof(struct entry, session),
+        offsetof(struct entry, payload), offsetof(struct line, ref), COUNTERS,
+        THREADS_MAX, SESSIONS_MAX, GATES, SHARDS_ALL, LINES_PER_SEGMENT,
+        SEGMENTS_MAX, SMALL_UNITS, LARGE_UNITS, __BYTE_ORDER__};
+
+    return (uint32_t)hash_bytes((const char *)facts, sizeof(facts), 0);
+}
+
+static uint32_t checksum(const struct seg_header *h)
+{
+    const char *from = (const char *)&h->layout_version;
+
+    return (uint32_t)hash_bytes(
+        from, (size_t)((const char *)&h->checksum - from), LAYOUT_MAGIC);
+}
+
+static void read_boot_id(char id[40])
+{
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+    memset(id, 0, 40);
+    if (fd < 0)
+        return;
+    if (read(fd, id, 36) != 36)
+        memset(id, 0, 40);
+    close(fd);
+}
+
+/* The clocks of a time namespace are those of the host plus these. A kernel
+   without time namespaces has no such file, and no offsets. */
+static void read_timens(int64_t ns[2])
+{
+    FILE *f = fopen("/proc/self/timens_offsets", "re");
+    char clock[32];
+    long long s, frac;
+
+    ns[0] = ns[1] = 0;
+    while (f != NULL && fscanf(f, "%31s %lld %lld", clock, &s, &frac) == 3)
+        ns[strcmp(clock, "boottime") == 0] = s * 1000000000 + frac;
+    if (f != NULL)
+        fclose(f);
+}
+
+static uint32_t slab_pages_for(uint32_t slots)
+{
+    return (slots + SMALL_PER_PAGE - 1) / SMALL_PER_PAGE;
+}
+
+/* Slabs, and lines for as many objects at the planned load. */
+static uint32_t pages_for(uint32_t slots)
+{
+    return slab_pages_for(slots) + slots / (LINE_LOAD * LINES_PER_SEGMENT) +
+        SHARDS_ALL;
+}
+
+static uint64_t page_round(uint64_t n)
+{
+    return (n + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+}
+
+uint64_t header_file_bytes(uint32_t slots)
+{
+    uint64_t pages = pages_for(slots);
+
+    return SEG_FIXED_END + page_round(pages * sizeof(struct page_info)) +
+        pages * PAGE_BYTES;
+}
+
+/*
+ * Tokens must grow over the loss of a segment and over a reboot. So they
+ * start at the ns since 1970: no table grants 10^9 locks a second for all its
+ * life, so that whatever is made later starts higher (P5).
+ */
+static uint64_t token_start(uint64_t above)
+{
+    struct timespec ts;
+    uint64_t now;
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+    now = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+    return now > above ? now : above + 1;
+}
+
+void header_make(struct seg_header *h, const struct header_wish *wish)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+    h->layout_version = LAYOUT_VERSION;
+    h->layout_hash = layout_hash();
+    id_random(h->uuid);
+    read_boot_id(h->boot_id);
+    read_timens(h->timens_ns);
+    h->created_wall_ms = ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+    h->bytes = header_file_bytes(wish->slots);
+    h->pages_max = pages_for(wish->slots);
+    h->pages_at = SEG_FIXED_END;
+    h->arena_at =
+        SEG_FIXED_END + page_round(h->pages_max * sizeof(struct page_info));
+    h->slots_max = wish->slots;
+    h->slab_pages_max = slab_pages_for(wish->slots);
+    h->compat = wish->compat;
+    h->strict = wish->strict;
+    h->mode = wish->mode;
+    memcpy(&h->hash_seed, h->uuid + 8, sizeof(h->hash_seed));
+    h->token_base = token_start(wish->token_above);
+    h->checksum = checksum(h);
+}
+
+static int judge_clocks(const struct seg_header *h, const char *path)
+{
+    int64_t timens[2];
+
+    read_timens(timens);
+    if (memcmp(timens, h->timens_ns, sizeof(timens)) == 0)
+        return 0;
+    return why(ENQ_ENAMESPACE,
+        "%s belongs to another time namespace, whose clock differs from ours "
+        "by %lld ms: run in the same one",
+        path, (long long)(timens[1] - h->timens_ns[1]) / 1000000);
+}
+
+static int judge_shape(
+    const struct seg_header *h, uint64_t bytes, const char *path)
+{
+    if (h->checksum != checksum(h) || h->slots_max == 0 ||
+        h->slots_max > SLOTS_MAX || mode_table_at(h->compat) == NULL)
+        return why(ENQ_ECORRUPT,
+            "the header of %s is damaged; stop all users and remove it", path);
+    if (h->bytes != bytes || h->bytes != header_file_bytes(h->slots_max) ||
+        h->pages_max != pages_for(h->slots_max) ||
+        h->pages_at != SEG_FIXED_END ||
+        h->arena_at != bytes - (uint64_t)h->pages_max * PAGE_BYTES ||
+        h->slab_pages_max > h->pages_max)
+        return why(ENQ_ECORRUPT,
+            "%s is %llu bytes long and should be %llu: it was cut off; stop "
+            "all users and remove it",
+            path, (unsigned long long)bytes, (unsigned long long)h->bytes);
+    return 0;
+}
+
+int header_judge(
+    const struct seg_header *h, uint64_t bytes, const char *path)
+{
+    char boot_id[40];
+    int rc;
+
+    if (h->magic != LAYOUT_MAGIC)
+        return why(ENQ_ECORRUPT,
+            "%s is no lock space (it does not begin with ENQLOCK1): choose "
+            "another name, or remove it",
+            path);
+    if (h->layout_version != LAYOUT_VERSION || h->layout_hash != layout_hash())
+        return why(ENQ_EVERSION,
+            "%s was made by layout %u/%08x, this library has %u/%08x: use the "
+            "same version everywhere, or stop all users and remove it",
+            path, h->layout_version, h->layout_hash, LAYOUT_VERSION,
+            layout_hash());
+    rc = judge_shape(h, bytes, path);
+    if (rc != 0)
+        return rc;
+    read_boot_id(boot_id);
+    if (memcmp(boot_id, h->boot_id, sizeof(boot_id)) != 0)
+        return HEADER_STALE;
+    return judge_clocks(h, path);
+}

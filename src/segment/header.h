@@ -1,0 +1,33 @@
+/*
+ * header.h - floor 2: the header of a segment: written, read, refused.
+ */
+#ifndef SEGMENT_HEADER_H
+#define SEGMENT_HEADER_H
+
+#include "segment/layout.h"
+
+struct header_wish {
+    uint32_t slots;
+    uint32_t compat;
+    uint32_t strict;
+    uint32_t mode;
+    uint64_t token_above; /* tokens must be greater than this */
+};
+
+/* Fills a new header, all but magic. */
+void header_make(struct seg_header *h, const struct header_wish *wish);
+
+/* The size of the file for so many locks. */
+uint64_t header_file_bytes(uint32_t slots);
+
+enum header_verdict {
+    HEADER_FINE = 0,
+    HEADER_STALE = 1, /* of an earlier boot: may be replaced */
+};
+
+/* Judges the header of a file of `bytes` bytes. Returns: enum header_verdict.
+   Faults, explained: ENQ_ECORRUPT, ENQ_EVERSION, ENQ_ENAMESPACE. */
+int header_judge(
+    const struct seg_header *h, uint64_t bytes, const char *path);
+
+#endif

@@ -1,0 +1,135 @@
+/*
+ * sys.c - floor 3: clock and futex on Linux.
+ */
+#include "sync/sys.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+
+static mono_t clock_of(clockid_t id)
+{
+    struct timespec ts;
+
+    clock_gettime(id, &ts);
+    return (mono_t){ts.tv_sec * NS_PER_S + ts.tv_nsec};
+}
+
+static mono_t sys_now(void)
+{
+    return clock_of(CLOCK_BOOTTIME);
+}
+
+/*
+ * There is no coarse CLOCK_BOOTTIME. But the coarse monotonic clock (5 ns)
+ * moves in ticks: within one tick the last exact reading is as good, so that
+ * the exact clock (23 ns) is read once a tick. A suspend ends with a new tick,
+ * so that no reading of before it survives.
+ */
+static mono_t sys_coarse(void)
+{
+    static __thread int64_t tick_ns = -1;
+    static __thread mono_t at_tick;
+    mono_t coarse = clock_of(CLOCK_MONOTONIC_COARSE);
+
+    if (unlikely(coarse.ns != tick_ns)) {
+        at_tick = sys_now();
+        tick_ns = coarse.ns;
+    }
+    return at_tick;
+}
+
+static struct timespec monotonic_until(mono_t until, int64_t most_ns)
+{
+    int64_t left = until.ns - sys_now().ns;
+    mono_t at = clock_of(CLOCK_MONOTONIC);
+
+    if (left < 0)
+        left = 0;
+    if (left > most_ns)
+        left = most_ns;
+    at.ns += left;
+    return (struct timespec){at.ns / NS_PER_S, at.ns % NS_PER_S};
+}
+
+/* The kernel, or its seccomp filter, has no futex_waitv: sleep on the first
+   word alone, in slices so short that the others are looked at. */
+static void wait_one(const struct sys_watch *w, const struct timespec *until)
+{
+    struct timespec slice = {0, 20 * NS_PER_MS};
+    mono_t now = clock_of(CLOCK_MONOTONIC);
+    int64_t left = until->tv_sec * NS_PER_S + until->tv_nsec - now.ns;
+
+    if (left < 0)
+        left = 0;
+    if (left < slice.tv_nsec)
+        slice.tv_nsec = left;
+    syscall(SYS_futex, w->word, FUTEX_WAIT, w->value, &slice, NULL, 0);
+}
+
+static void sys_wait(const struct sys_watch *watches, unsigned n, mono_t until)
+{
+    static int no_waitv; /* set once, by whoever is refused first */
+    struct futex_waitv v[SYS_WATCHES_MAX];
+    struct timespec ts = monotonic_until(until, SYS_TICK_NS);
+
+    for (unsigned i = 0; i < n && i < SYS_WATCHES_MAX; i++)
+        v[i] = (struct futex_waitv){
+            .val = watches[i].value,
+            .uaddr = (uintptr_t)watches[i].word,
+            .flags = FUTEX_32,
+        };
+    if (n > SYS_WATCHES_MAX)
+        n = SYS_WATCHES_MAX;
+    if (!shm_load(&no_waitv)) {
+        if (syscall(SYS_futex_waitv, v, n, 0, &ts, CLOCK_MONOTONIC) >= 0)
+            return;
+        if (errno != ENOSYS && errno != EPERM)
+            return;
+        shm_store(&no_waitv, 1);
+    }
+    wait_one(watches, &ts);
+}
+
+static void sys_sleep(const struct sys_watch *w, mono_t until)
+{
+    struct timespec left = {0, 0};
+    int64_t ns = until.ns - sys_now().ns;
+
+    if (ns > 0)
+        left = (struct timespec){ns / NS_PER_S, ns % NS_PER_S};
+    syscall(SYS_futex, w->word, FUTEX_WAIT, w->value, &left, NULL, 0);
+}
+
+static void sys_wake(const uint32_t *word, int how_many)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, how_many, NULL, NULL, 0);
+}
+
+struct sys_ops sys = {
+    .now = sys_now,
+    .coarse = sys_coarse,
+    .wait = sys_wait,
+    .sleep = sys_sleep,
+    .wake = sys_wake,
+};
+
+/* Ticks are 1 to 10 ms; the exact figure would be clock_getres(), but a
+   margin that is too large only makes a lock live a few ms longer. */
+int64_t sys_coarse_lag_ns = 10 * NS_PER_MS;
+
+int sys_cpus(void)
+{
+    static int cpus;
+    cpu_set_t set;
+
+    if (cpus == 0)
+        cpus = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set)
+                                                            : 1;
+    return cpus;
+}

@@ -1,0 +1,82 @@
+/*
+ * thread.h - floor 3: this thread, as the segment knows it.
+ *
+ * A thread that takes lock words has a thread slot: its number stands in the
+ * words it holds, and its life mutex says whether it lives. Registered at its
+ * first call, given back when it ends (a pthread key's destructor).
+ */
+#ifndef SYNC_THREAD_H
+#define SYNC_THREAD_H
+
+#include <urcu/list.h>
+
+#include "segment/map.h"
+
+/* In this order lock words are taken, several of one rank by ascending
+   address. Checked in debug builds. */
+enum rank {
+    RANK_GATE = 1,
+    RANK_SHARD,    /* of keys */
+    RANK_ID,       /* shards of ids: leaves under a shard */
+    RANK_GROW,     /* leaf; system calls are made under it */
+    RANK_RECOVERY, /* the leaf of leaves: under anything */
+};
+
+#define HELD_MAX 8
+#define WAKES_MAX 128
+
+struct magazine;
+
+struct thread {
+    struct map *map;
+    struct thread_slot *slot;
+    thread_ref_t ref;
+    uint64_t life; /* base/process.h */
+
+    /* Who is to be woken once the lock words are let go. */
+    unsigned n_wakes;
+    struct entry *wakes[WAKES_MAX];
+
+    /* The magazine last used, and those of all sessions (table/slab.h). */
+    uint64_t magazine_of;
+    struct magazine *magazine;
+    struct cds_list_head magazines;
+
+    int spin_credit; /* has spinning paid lately? (table/wait.c) */
+
+    unsigned n_held;
+    const uint32_t *held[HELD_MAX];
+    uint8_t held_rank[HELD_MAX];
+
+    struct thread *next; /* this thread in other maps */
+};
+
+extern __thread struct thread *thread_last;
+
+struct thread *thread_enter_slow(struct map *map);
+
+/* This thread in `map`; NULL (explained, -EAGAIN or -ENOMEM) when it could
+   not be registered. */
+static inline struct thread *thread_enter(struct map *map)
+{
+    struct thread *t = thread_last;
+
+    if (likely(t != NULL && t->map == map))
+        return t;
+    return thread_enter_slow(map);
+}
+
+/* Gives back the calling thread's slot in `map`, if it has one. */
+void thread_leave(struct map *map);
+
+/* What to do with the magazines of a thread that ends (floor 4's). */
+extern void (*thread_drop_magazines)(struct thread *t);
+
+static inline void thread_count(struct thread *t, enum counter what)
+{
+    uint64_t *count = &t->slot->counts[what];
+
+    shm_store(count, shm_load(count) + 1);
+}
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * change.h - floor 4: the changes that an entry can go through.
+ *
+ *	        hold                drop
+ *	new  ---------->  HELD  ---------->  free, or GONE with a reason
+ *	     queue           ^               ^
+ *	     --->  WAITING --' grant         |
+ *	              `----------------------' drop
+ *
+ * Each is one step under the word of the entry's shard (a generic one's: its
+ * gate), taken here in a wide scope and held already in a narrow one. Links
+ * first, `state` last: whoever is killed in the middle leaves that word to be
+ * healed, and the state says what is true: the step has happened wholly or
+ * not at all.
+ */
+#ifndef TABLE_CHANGE_H
+#define TABLE_CHANGE_H
+
+#include "table/scope.h"
+
+/* New entries, filled, PHASE_CACHED. Returns: 0; ENQ_EXISTS: its id is taken.
+   Faults: ENQ_ECORRUPT. */
+int change_hold(struct scope *s, const struct ask *ask, struct entry *e);
+int change_queue(struct scope *s, const struct ask *ask, struct entry *e);
+
+/* WAITING to HELD; whoever waits is woken when the scope is left. */
+int change_grant(struct scope *s, struct entry *e);
+
+/* A waiter shall try for itself: see serve.h. */
+void change_poke(struct scope *s, struct entry *e);
+void change_unpoke(struct scope *s, struct entry *e);
+
+/* Out of the table. GONE_NOT: its holder, or someone in his name, gave it
+   back. GONE_DIED for a waiter, too: nobody is left to be told. */
+int change_drop(struct scope *s, struct entry *e, enum gone gone);
+
+/* The same, noting who took it, as far as there is room. */
+int change_take_away(struct scope *s, struct entry *e, enum gone gone,
+    const struct ask *taker);
+
+/* HELD in another mode; a new token if asked for. */
+int change_mode(struct scope *s, struct entry *e, unsigned mode, bool token);
+
+/* HELD, counting from now: ttl_ms < 0 none. */
+int change_deadline(struct scope *s, struct entry *e, int64_t ttl_ms);
+
+/* HELD by another session now, with a new token. */
+int change_session(struct scope *s, struct entry *e, uint32_t pid);
+
+#endif

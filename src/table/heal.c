@@ -1,0 +1,432 @@
+/*
+ * heal.c - floor 4: what the dead have left (see heal.h).
+ */
+#include "table/heal.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "base/point.h"
+#include "sync/life.h"
+#include "sync/word.h"
+#include "table/hold.h"
+#include "table/ids.h"
+#include "table/page.h"
+
+#define BITS(n) (((n) + 63) / 64)
+
+struct repair {
+    struct map *map;
+    struct thread *me;
+    bool all;    /* doctor's orders */
+    bool needed; /* somebody died inside a word */
+    uint64_t shards[BITS(SHARDS)]; /* of keys: to be made anew */
+    uint64_t gates[BITS(GATES)];
+    int rc;
+};
+
+static bool bit(const uint64_t *set, uint32_t i)
+{
+    return set[i / 64] >> (i % 64) & 1;
+}
+
+static void set_bit(uint64_t *set, uint32_t i)
+{
+    set[i / 64] |= UINT64_C(1) << (i % 64);
+}
+
+static bool dead_holds(const struct map *map, const uint32_t *word)
+{
+    uint32_t value = shm_load_acquire(word);
+
+    return value != 0 && thread_is_dead(map, word_owner(value));
+}
+
+/* --- the recovery word ------------------------------------------------------------ */
+
+/* The one word that is taken over from the dead as it is: what it guards is
+   done again from the start by whoever comes next. */
+static void recovery_lock(struct map *map, struct thread *me)
+{
+    uint32_t *word = &map->h->recovery_word;
+
+    for (;;) {
+        uint32_t value = shm_load(word);
+        struct sys_watch watch = {word, value};
+
+        if (value == 0 || thread_is_dead(map, word_owner(value))) {
+            if (shm_cas(word, &value, me->ref | WORD_WAITERS))
+                return;
+        } else {
+            sys.wait(&watch, 1, mono_add_ns(sys.now(), NS_PER_MS));
+        }
+    }
+}
+
+static void recovery_unlock(struct map *map)
+{
+    shm_swap(&map->h->recovery_word, 0);
+    sys.wake(&map->h->recovery_word, INT_MAX);
+}
+
+/* --- links made anew ---------------------------------------------------------------- */
+
+/* Keeps a ring in order of arrival: those who never waited first, in order
+   of their grants. */
+static bool comes_before(const struct entry *a, const struct entry *b)
+{
+    if (a->ticket != b->ticket)
+        return a->ticket < b->ticket;
+    return a->token < b->token;
+}
+
+/* Into the ring that begins with `first`; returns what it begins with now. */
+static struct entry *ring_insert(
+    const struct map *map, struct entry *first, struct entry *e)
+{
+    struct entry *at = at_entry(map, first->prev);
+    uint32_t left = map->h->slots_max;
+
+    while (at != NULL && comes_before(e, at)) {
+        if (at == first) {
+            ring_append(map, first, e); /* before the first: the last's next */
+            return e;
+        }
+        at = left-- == 0 ? NULL : at_entry(map, at->prev);
+    }
+    if (at == NULL)
+        at = at_entry(map, first->prev);
+    if (at != NULL)
+        ring_append(map, at_entry(map, at->next), e);
+    return first;
+}
+
+static int relink_concrete(struct map *map, struct entry *e)
+{
+    struct shard *shard = &map->shards[shard_of_hash(e->hash)];
+    struct spot spot = spot_of_entry(e);
+    struct entry *first, *now;
+    struct key key;
+
+    if (!entry_key(map, e, &key))
+        return ENQ_ECORRUPT;
+    if (entry_is(e, PHASE_WAITING))
+        shm_store(&shard->n_waiting, shard->n_waiting + 1);
+    first = index_find(map, &spot, index_match_key, &key);
+    if (first == NULL) {
+        ring_append(map, NULL, e);
+        return index_add(map, &spot, e);
+    }
+    now = ring_insert(map, first, e);
+    if (now != first && !index_replace(map, &spot, first, now))
+        return ENQ_ECORRUPT;
+    return 0;
+}
+
+static void relink_generic(struct map *map, struct entry *e)
+{
+    struct gate *gate = &map->gates[gate_of_hash(e->name_hash)];
+    struct entry *first = at_entry(map, gate->head);
+
+    gate->n_waiting += entry_is(e, PHASE_WAITING);
+    shm_add(&gate->raised, 1);
+    if (first == NULL)
+        ring_append(map, NULL, e);
+    else
+        e = ring_insert(map, first, e);
+    gate->head = map_ref(map, e);
+}
+
+static int relink_id(struct map *map, struct entry *e)
+{
+    struct spot spot;
+    struct ask ask;
+
+    if (e->id_bytes == 0)
+        return 0;
+    if (!entry_ask(map, e, &ask) || !spot_of_entry_id(map, e, &spot))
+        return ENQ_ECORRUPT;
+    if (index_find(map, &spot, index_match_id, ask.id) != NULL)
+        return 0; /* one that has run out, and its successor */
+    return index_add(map, &spot, e);
+}
+
+/* Entries of the parts under repair stand still: their words are held, by us
+   or by the dead. Others may change under our eyes, which the generation
+   tells. */
+static bool relink(void *context, struct entry *e)
+{
+    struct repair *r = context;
+    uint64_t state = shm_load_acquire(&e->state);
+    uint32_t gate, shard;
+    bool generic;
+
+    if (!state_is_live(state))
+        return true;
+    generic = entry_is_generic(e);
+    gate = gate_of_hash(shm_load(&e->name_hash));
+    shard = shard_of_hash(shm_load(&e->hash));
+    if (shm_load_acquire(&e->state) >> 32 != state >> 32)
+        return true;
+    r->rc = relink_id(r->map, e);
+    if (r->rc == 0 && generic && bit(r->gates, gate))
+        relink_generic(r->map, e);
+    else if (r->rc == 0 && !generic && bit(r->shards, shard))
+        r->rc = relink_concrete(r->map, e);
+    ENQ_POINT("recover.relinked");
+    return r->rc == 0;
+}
+
+static void clear_derived(struct repair *r)
+{
+    for (uint32_t i = 0; i < SHARDS_ALL; i++)
+        if (i >= SHARDS || bit(r->shards, i))
+            index_clear(r->map, i);
+    for (uint32_t i = 0; i < GATES; i++) {
+        if (!bit(r->gates, i))
+            continue;
+        r->map->gates[i].head = 0;
+        r->map->gates[i].n_waiting = 0;
+        shm_store(&r->map->gates[i].raised, 0);
+    }
+    ENQ_POINT("recover.index_cleared");
+}
+
+/* --- which parts ---------------------------------------------------------------------- */
+
+static void note_dead_words(struct repair *r)
+{
+    r->needed = r->all || dead_holds(r->map, &r->map->h->grow_word);
+    for (uint32_t i = 0; i < SHARDS_ALL; i++) {
+        if (!r->all && !dead_holds(r->map, &r->map->shards[i].word))
+            continue;
+        r->needed = true;
+        if (i < SHARDS)
+            set_bit(r->shards, i);
+    }
+    for (uint32_t i = 0; i < GATES; i++) {
+        if (!r->all && !dead_holds(r->map, &r->map->gates[i].word))
+            continue;
+        r->needed = true;
+        set_bit(r->gates, i);
+    }
+}
+
+/*
+ * Ids are made anew always, as entries of any part may have one. Their words
+ * are leaves: who holds one waits for nothing, so that we may wait for him.
+ */
+static void take_id_words(struct repair *r)
+{
+    for (uint32_t i = SHARDS; i < SHARDS_ALL; i++) {
+        uint32_t *word = &r->map->shards[i].word, value;
+
+        for (;;) {
+            value = shm_load(word);
+            if ((value == 0 ||
+                    thread_is_dead(r->map, word_owner(value))) &&
+                shm_cas(word, &value, r->me->ref | WORD_WAITERS))
+                break;
+            sys.wait(&(struct sys_watch){word, value}, 1,
+                mono_add_ns(sys.now(), NS_PER_MS));
+        }
+    }
+}
+
+static void free_word(uint32_t *word)
+{
+    shm_swap(word, 0);
+    sys.wake(word, INT_MAX);
+    ENQ_POINT("recover.word_freed");
+}
+
+static void free_dead_words(struct repair *r)
+{
+    for (uint32_t i = 0; i < SHARDS; i++)
+        if (dead_holds(r->map, &r->map->shards[i].word))
+            free_word(&r->map->shards[i].word);
+    for (uint32_t i = SHARDS; i < SHARDS_ALL; i++)
+        free_word(&r->map->shards[i].word);
+    for (uint32_t i = 0; i < GATES; i++)
+        if (dead_holds(r->map, &r->map->gates[i].word))
+            free_word(&r->map->gates[i].word);
+    if (dead_holds(r->map, &r->map->h->grow_word))
+        free_word(&r->map->h->grow_word);
+}
+
+/* Whoever may have been granted, or may go now, looks for itself. */
+static bool rouse(void *context, struct entry *e)
+{
+    (void)context;
+    if (entry_is(e, PHASE_WAITING) || shm_load(&e->asleep))
+        sys.wake((const uint32_t *)&e->state, 1);
+    return true;
+}
+
+/* No lock word names them any more. */
+static void free_dead_threads(struct map *map)
+{
+    for (uint32_t i = 0; i < shm_load(&map->h->threads_high); i++) {
+        struct thread_slot *slot = &map->threads[i];
+        thread_ref_t ref = shm_load_acquire(&slot->ref);
+
+        if (ref == 0 || !thread_is_dead(map, ref))
+            continue;
+        for (unsigned c = 0; c < COUNTERS; c++) {
+            shm_add(&map->h->retired[c], slot->counts[c]);
+            slot->counts[c] = 0;
+        }
+        life_clear(&slot->life);
+        shm_store_release(&slot->ref, 0);
+    }
+}
+
+static void rebuild(struct repair *r)
+{
+    struct map *map = r->map;
+
+    take_id_words(r);
+    if (r->all || dead_holds(map, &map->h->grow_word))
+        page_recount(map);
+    clear_derived(r);
+    slab_each(map, relink, r);
+    if (r->rc != 0)
+        return;
+    free_dead_words(r);
+    slab_each(map, rouse, NULL);
+    thread_count(r->me, COUNT_RECOVERIES);
+}
+
+static int repair(struct repair *r)
+{
+    recovery_lock(r->map, r->me);
+    note_dead_words(r);
+    if (r->needed)
+        rebuild(r);
+    if (r->rc == 0)
+        free_dead_threads(r->map);
+    recovery_unlock(r->map);
+    return r->rc;
+}
+
+int heal(struct map *map, struct thread *me)
+{
+    struct repair r = {.map = map, .me = me};
+
+    return repair(&r);
+}
+
+/* --- doctor --fix: all words are taken, in order ---------------------------------------- */
+
+static int take_all_words(struct map *map, struct thread *me, uint32_t *taken)
+{
+    uint32_t n = GATES + SHARDS;
+
+    for (*taken = 0; *taken < n; ++*taken) {
+        uint32_t *word = *taken < GATES ? &map->gates[*taken].word
+                                        : &map->shards[*taken - GATES].word;
+        uint32_t free = 0;
+        int rc = 0;
+
+        /* no rank is checked: there are more of them than a thread may hold */
+        if (!shm_cas(word, &free, me->ref))
+            rc = word_lock_slow(me, word);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+int heal_all(struct map *map, struct thread *me)
+{
+    struct repair r = {.map = map, .me = me, .all = true};
+    uint32_t taken;
+    int rc = take_all_words(map, me, &taken);
+
+    if (rc == 0)
+        rc = repair(&r);
+    while (taken-- > 0)
+        free_word(taken < GATES ? &map->gates[taken].word
+                                : &map->shards[taken - GATES].word);
+    return rc;
+}
+
+/* --- sessions ------------------------------------------------------------------------------ */
+
+static bool any_dead_thread(const struct map *map)
+{
+    for (uint32_t i = 0; i < shm_load(&map->h->threads_high); i++) {
+        thread_ref_t ref = shm_load_acquire(&map->threads[i].ref);
+        if (ref != 0 && thread_is_dead(map, ref))
+            return true;
+    }
+    return false;
+}
+
+/* What lay in the magazines of the dead is free. */
+static bool uncache(void *context, struct entry *e)
+{
+    uint64_t state = shm_load_acquire(&e->state);
+
+    (void)context;
+    if (STATE_PHASE(state) == PHASE_CACHED)
+        shm_cas(&e->state, &state,
+            STATE(STATE_GENERATION(state) + 1, PHASE_FREE, 0, 0));
+    return true;
+}
+
+/* Under the recovery word: its slabs are nobody's, its slot is free. */
+static void erase(
+    struct map *map, struct thread *t, session_ref_t ref, bool free_slot)
+{
+    struct session_slot *slot = at_session(map, ref);
+
+    recovery_lock(map, t);
+    if (shm_load(&slot->ref) == ref) {
+        slab_each_of(map, ref, uncache, NULL);
+        page_orphan_all(map, ref);
+        slot->adopted = slot->loose = 0;
+        if (free_slot)
+            shm_store_release(&slot->ref, 0);
+        ENQ_POINT("session.reaped");
+    }
+    recovery_unlock(map);
+}
+
+int bury(struct session *s, struct thread *t, session_ref_t ref)
+{
+    int rc = any_dead_thread(s->map) ? heal(s->map, t) : 0;
+
+    if (rc == 0)
+        rc = hold_release_all(s, t, ref, GONE_DIED);
+    if (rc == 0)
+        erase(s->map, t, ref, true);
+    return rc;
+}
+
+int retire(struct session *s, struct thread *t)
+{
+    int rc = hold_release_all(s, t, s->ref, GONE_NOT);
+
+    if (rc == 0)
+        erase(s->map, t, s->ref, false);
+    return rc;
+}
+
+unsigned bury_dead(struct session *s, struct thread *t)
+{
+    struct map *map = s->map;
+    unsigned n = 0;
+
+    for (uint32_t i = 0; i < shm_load(&map->h->sessions_high); i++) {
+        session_ref_t ref = shm_load_acquire(&map->sessions[i].ref);
+
+        if (ref == 0 || !session_is_dead(map, ref) ||
+            shm_load(&map->sessions[i].ref) != ref)
+            continue;
+        thread_count(t, COUNT_OWNER_DEATHS);
+        if (bury(s, t, ref) == 0)
+            n++;
+    }
+    return n;
+}

@@ -1,0 +1,78 @@
+/*
+ * ids.c - floor 4: ids that callers brought, and those derived.
+ */
+#include "table/ids.h"
+
+#include <string.h>
+
+#include "base/id.h"
+
+/* An entry that has run out has no claim to its id any more, though it is
+   still linked: whoever meets it under its own word will drop it, and finds
+   the id another's. */
+int ids_claim_locked(struct map *map, const struct spot *spot, const char *id,
+    struct entry *e, mono_t now)
+{
+    struct entry *other = index_find(map, spot, index_match_id, id);
+
+    if (other == NULL)
+        return index_add(map, spot, e);
+    if (state_is_live(shm_load_acquire(&other->state)) &&
+        entry_over(map, other, now) == ENQ_OK)
+        return ENQ_EXISTS;
+    return index_replace(map, spot, other, e) ? 0 : ENQ_ECORRUPT;
+}
+
+static struct entry *find_derived(
+    struct map *map, const char *id, uint64_t *state)
+{
+    uint64_t half, handle;
+    struct entry *e;
+
+    if (!id_parse(id, &half, &handle))
+        return NULL;
+    e = entry_of_handle(map, handle, state);
+    if (e == NULL || shm_load(&e->id_half) != half || e->id_bytes > 0)
+        return NULL;
+    return e;
+}
+
+static struct entry *find_brought(
+    struct map *map, struct thread *t, const char *id, uint64_t *state)
+{
+    struct spot spot = spot_of_id(map, id, strlen(id) + 1);
+    uint32_t *word = &map->shards[spot.shard].word;
+    struct entry *e;
+
+    if (shm_load(&map->shards[spot.shard].n_objects) == 0 ||
+        word_lock(t, word, RANK_ID) != 0)
+        return NULL;
+    e = index_find(map, &spot, index_match_id, id);
+    if (e != NULL)
+        *state = shm_load_acquire(&e->state);
+    word_unlock(t, word);
+    return e;
+}
+
+struct entry *ids_find(
+    struct map *map, struct thread *t, const char *id, uint64_t *state)
+{
+    struct entry *e = find_brought(map, t, id, state);
+
+    if (e == NULL)
+        e = find_derived(map, id, state);
+    return e != NULL && state_is_live(*state) ? e : NULL;
+}
+
+void ids_text(const struct map *map, const struct entry *e, uint64_t state,
+    char text[ENQ_ID_BYTES])
+{
+    struct ask ask;
+    enq_handle handle = (uint64_t)STATE_GENERATION(state) << HANDLE_REF_BITS |
+        map_ref(map, e);
+
+    if (entry_ask(map, e, &ask) && ask.id_bytes > 0)
+        memcpy(text, ask.id, ask.id_bytes);
+    else
+        id_text(shm_load(&e->id_half), handle, text);
+}

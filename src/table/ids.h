@@ -1,0 +1,27 @@
+/*
+ * ids.h - floor 4: ids that callers brought, each to one entry.
+ *
+ * Kept in the shards SHARDS.. of the index. Derived ids need none of this:
+ * see base/id.h.
+ */
+#ifndef TABLE_IDS_H
+#define TABLE_IDS_H
+
+#include "table/index.h"
+#include "table/scope.h"
+
+/* Under the word of the id's shard: `e` has the id from now on. ENQ_EXISTS:
+   a live entry has it. */
+int ids_claim_locked(struct map *map, const struct spot *spot, const char *id,
+    struct entry *e, mono_t now);
+
+/* The live entry that has this id, brought or derived; *state as it was. NULL:
+   none has. */
+struct entry *ids_find(
+    struct map *map, struct thread *t, const char *id, uint64_t *state);
+
+/* The id of an entry as text. `state`: what it was when the entry was read. */
+void ids_text(const struct map *map, const struct entry *e, uint64_t state,
+    char text[ENQ_ID_BYTES]);
+
+#endif

@@ -1,0 +1,198 @@
+/*
+ * serve.c - floor 4: what has gone makes way for those who wait (see
+ * serve.h).
+ */
+#include "table/serve.h"
+
+#include <string.h>
+
+static int drop_over(struct scope *s, struct entry *e, int why)
+{
+    thread_count(
+        s->t, why == ENQ_EXPIRED ? COUNT_EXPIRIES : COUNT_OWNER_DEATHS);
+    return change_drop(
+        s, e, why == ENQ_EXPIRED ? GONE_EXPIRED : GONE_DIED);
+}
+
+/* Has it waited for so long that it is handed the lock? */
+static bool is_due(struct scope *s, const struct entry *e, struct entry *self)
+{
+    return e == self || s->wide ||
+        (uint64_t)(scope_clock(s).ns - e->since_ns) >= s->map->window_ns;
+}
+
+/* --- one object, in a narrow scope ------------------------------------------- */
+
+struct pass {
+    struct scope *s;
+    struct entry *self;
+    struct crowd held, queued;
+    bool waiters;
+};
+
+/* Drops what has run out; takes stock of what is held. */
+static int take_stock(struct pass *p, struct entry *first)
+{
+    struct ring ring = ring_from(p->s->map, first);
+    struct entry *e;
+    int rc = 0, why;
+
+    while (rc == 0 && (e = ring_next(&ring)) != NULL) {
+        why = entry_over(p->s->map, e, scope_clock(p->s));
+        if (why != ENQ_OK) {
+            if (map_ref(p->s->map, e) == ring.first)
+                ring.first = ring.at;
+            rc = drop_over(p->s, e, why);
+        } else if (entry_is(e, PHASE_HELD)) {
+            crowd_add(&p->held, p->s->map, e);
+        } else {
+            p->waiters = true;
+        }
+    }
+    return ring.damaged ? ENQ_ECORRUPT : rc;
+}
+
+static int stays(struct pass *p, struct entry *e, const struct ask *ask,
+    bool *yes)
+{
+    struct verdict v;
+    int rc;
+
+    *yes = crowd_blocks(&p->held, p->s->map, ask);
+    if (*yes || !crowd_blocks(&p->queued, p->s->map, ask) ||
+        crowd_cumulates(&p->held, p->s->map, ask))
+        return 0;
+    /* an earlier one conflicts, but may be waiting for this very owner */
+    rc = judge(p->s, ask, e, &v);
+    *yes = verdict_blocker(&v) != NULL;
+    return rc;
+}
+
+static int serve_waiter(struct pass *p, struct entry *e)
+{
+    struct ask ask;
+    bool stay, due = is_due(p->s, e, p->self);
+    int rc;
+
+    if (!entry_ask(p->s->map, e, &ask))
+        return ENQ_ECORRUPT;
+    rc = stays(p, e, &ask, &stay);
+    if (rc != 0)
+        return rc;
+    if (!stay && due) {
+        rc = change_grant(p->s, e);
+        crowd_add(&p->held, p->s->map, e);
+        return rc;
+    }
+    if (!stay)
+        change_poke(p->s, e);
+    if (!stay || due)
+        crowd_add(&p->queued, p->s->map, e);
+    return 0;
+}
+
+static int serve_narrow(
+    struct scope *s, const struct key *key, struct entry *self)
+{
+    struct pass p = {.s = s, .self = self};
+    struct entry *first = scope_object(s, key), *e;
+    struct ring ring;
+    int rc;
+
+    if (likely(first == NULL))
+        return 0;
+    rc = take_stock(&p, first);
+    if (rc != 0 || !p.waiters)
+        return rc;
+    ring = ring_from(s->map, scope_object(s, key));
+    while (rc == 0 && (e = ring_next(&ring)) != NULL)
+        if (entry_is(e, PHASE_WAITING))
+            rc = serve_waiter(&p, e);
+    return ring.damaged ? ENQ_ECORRUPT : rc;
+}
+
+/* --- everything that overlaps, in a wide scope ---------------------------------- */
+
+struct find {
+    struct scope *s;
+    uint64_t after; /* ticket */
+    struct entry *found;
+};
+
+static bool see_next_waiter(void *context, struct entry *e)
+{
+    struct find *f = context;
+
+    if (entry_is(e, PHASE_WAITING) && e->ticket > f->after &&
+        (f->found == NULL || e->ticket < f->found->ticket))
+        f->found = e;
+    return true;
+}
+
+static bool see_over(void *context, struct entry *e)
+{
+    struct find *f = context;
+
+    if (entry_over(f->s->map, e, scope_clock(f->s)) == ENQ_OK)
+        return true;
+    f->found = e;
+    return false;
+}
+
+static int serve_wide_waiters(struct scope *s, const struct key *key)
+{
+    struct find f = {s, 0, NULL};
+    struct verdict v;
+    struct ask ask;
+    int rc;
+
+    for (;;) {
+        f.found = NULL;
+        rc = scope_visit(s, key, see_next_waiter, &f);
+        if (rc != 0 || f.found == NULL)
+            return rc;
+        f.after = f.found->ticket;
+        if (!entry_ask(s->map, f.found, &ask))
+            return ENQ_ECORRUPT;
+        rc = judge(s, &ask, f.found, &v);
+        if (rc == 0 && verdict_blocker(&v) == NULL && !v.over)
+            rc = change_grant(s, f.found);
+        if (rc != 0)
+            return rc;
+    }
+}
+
+/* Drops one entry that has run out, and serves those who waited for it: not
+   all of them need overlap `key`. */
+static int drop_and_serve(struct scope *s, struct entry *e)
+{
+    char bytes[KEY_BYTES_MAX];
+    struct key key;
+    int rc;
+
+    if (!entry_key(s->map, e, &key) || key_bytes(&key) > sizeof(bytes))
+        return ENQ_ECORRUPT;
+    memcpy(bytes, key.bytes, key_bytes(&key));
+    key.bytes = bytes;
+    rc = drop_over(s, e, entry_over(s->map, e, scope_clock(s)));
+    return rc != 0 ? rc : serve_wide_waiters(s, &key);
+}
+
+static int serve_wide(struct scope *s, const struct key *key)
+{
+    struct find f = {s, 0, NULL};
+    int rc;
+
+    do {
+        f.found = NULL;
+        rc = scope_visit(s, key, see_over, &f);
+        if (rc == 0 && f.found != NULL)
+            rc = drop_and_serve(s, f.found);
+    } while (rc == 0 && f.found != NULL);
+    return rc != 0 ? rc : serve_wide_waiters(s, key);
+}
+
+int serve(struct scope *s, const struct key *key, struct entry *self)
+{
+    return s->wide ? serve_wide(s, key) : serve_narrow(s, key, self);
+}

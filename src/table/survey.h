@@ -1,0 +1,38 @@
+/*
+ * survey.h - floor 4: looking at the whole table: lists, counts, checks.
+ *
+ * Lists and counts walk the slabs, not the index, without any lock word:
+ * nobody is stopped, a read-only mapping will do, and no link is trusted.
+ */
+#ifndef TABLE_SURVEY_H
+#define TABLE_SURVEY_H
+
+#include "table/slab.h"
+
+struct survey_filter {
+    const char *name, *owner; /* NULL: all */
+};
+
+/* One that matches; `order` sorts a list of them. */
+struct survey_found {
+    uint64_t order;
+    bool waiting;
+    struct enq_info info;
+};
+
+/* Copies out up to n that match, unsorted; returns how many there are. */
+size_t survey_list(const struct map *map, const struct survey_filter *filter,
+    struct survey_found *out, size_t n);
+
+/* Stops all requests for a name, and lets them go on. */
+struct survey_freeze {
+    struct gate *gate;
+};
+int survey_freeze(struct map *map, struct thread *t, const char *name,
+    struct survey_freeze *f);
+void survey_thaw(
+    struct map *map, struct thread *t, const struct survey_freeze *f);
+
+void survey_stats(const struct map *map, struct enq_stats *out);
+
+#endif
