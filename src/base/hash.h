@@ -10,7 +10,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
+
+#include "base/bytes.h"
 
 static inline uint64_t hash_fold(uint64_t a, uint64_t b)
 {
@@ -20,21 +21,13 @@ static inline uint64_t hash_fold(uint64_t a, uint64_t b)
     return (uint64_t)r ^ (uint64_t)(r >> 64);
 }
 
-static inline uint64_t hash_word(const char *p, size_t n)
-{
-    uint64_t w = 0;
-
-    memcpy(&w, p, n);
-    return w;
-}
-
 static inline uint64_t hash_bytes(const char *p, size_t n, uint64_t seed)
 {
     uint64_t h = seed ^ UINT64_C(0x9e3779b97f4a7c15) ^ n;
 
     for (; n > 8; p += 8, n -= 8)
-        h = hash_fold(h ^ hash_word(p, 8), UINT64_C(0xd6e8feb86659fd93));
-    h = hash_fold(h ^ hash_word(p, n), UINT64_C(0xa3b195354a39b70d));
+        h = hash_fold(h ^ bytes_load8(p), UINT64_C(0xd6e8feb86659fd93));
+    h = hash_fold(h ^ bytes_word(p, n), UINT64_C(0xa3b195354a39b70d));
     return h ^ (h >> 29);
 }
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/hash.h"
 #include "base/why.h"
 
@@ -15,7 +16,8 @@ static size_t text_bytes(const char *text, size_t limit)
     return strnlen(text, limit) + 1;
 }
 
-static int pack_name(struct key *key, char *buf, const char *name)
+static int pack_name(
+    struct key *key, char *buf, const char *name, uint64_t *hash)
 {
     size_t n;
 
@@ -26,12 +28,17 @@ static int pack_name(struct key *key, char *buf, const char *name)
         return why(-ENAMETOOLONG,
             "object name \"%.32s...\" is longer than %d bytes", name,
             ENQ_NAME_BYTES - 1);
-    memcpy(buf, name, n);
+    bytes_copy(buf, name, n);
     key->name_bytes = (uint16_t)n;
+    /* from the caller's bytes, not from the copy: reading what was just
+       written, at another width, stalls */
+    *hash = hash_bytes(name, n, *hash);
+    key->name_hash = (uint32_t)*hash;
     return 0;
 }
 
-static int pack_fields(struct key *key, char *buf, const struct enq_req *req)
+static int pack_fields(struct key *key, char *buf, const struct enq_req *req,
+    uint64_t *hash)
 {
     size_t used = 0;
     uint32_t i;
@@ -45,7 +52,8 @@ static int pack_fields(struct key *key, char *buf, const struct enq_req *req)
             return why(-ENAMETOOLONG,
                 "the key of \"%.64s\" is longer than %d bytes (field %u)", buf,
                 ENQ_KEY_BYTES, i + 1);
-        memcpy(buf + key->name_bytes + used, field, n);
+        bytes_copy(buf + key->name_bytes + used, field, n);
+        *hash = hash_bytes(field, n, *hash);
         if (field[0] == '@' && field[1] == '\0' && !(req->literal >> i & 1))
             key->generic |= (uint16_t)(1u << i);
         used += n;
@@ -59,18 +67,13 @@ static int pack_fields(struct key *key, char *buf, const struct enq_req *req)
 int key_pack(
     struct key *key, char *buf, const struct enq_req *req, uint64_t seed)
 {
-    int rc = pack_name(key, buf, req->name);
+    int rc = pack_name(key, buf, req->name, &seed);
 
     if (rc == 0)
-        rc = pack_fields(key, buf, req);
-    if (rc != 0)
-        return rc;
+        rc = pack_fields(key, buf, req, &seed);
     key->bytes = buf;
-    seed = hash_bytes(buf, key->name_bytes, seed);
-    key->name_hash = (uint32_t)seed;
-    key->hash = hash_bytes(
-        buf + key->name_bytes, key->field_bytes, seed + key->fields);
-    return 0;
+    key->hash = seed;
+    return rc;
 }
 
 /* The last byte of a key is a zero, also of one read from the segment; that

@@ -73,7 +73,7 @@ static inline int link_entry(
         return 0;
     }
     spot = spot_of_key(key);
-    first = index_find(s->map, &spot, index_match_key, key);
+    first = likely(s->vacant) ? NULL : index_find(s->map, &spot, key);
     ring_append(s->map, first, e);
     if (first == NULL)
         rc = index_add(s->map, &spot, e);

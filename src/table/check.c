@@ -123,7 +123,7 @@ static void check_object(struct check *c, uint32_t line, ref_t ref)
     }
     spot = spot_of_entry(first);
     if (spot.shard != c->shard ||
-        index_find(c->map, &spot, index_match_key, &key) != first)
+        index_find(c->map, &spot, &key) != first)
         check_note(c->report, "I3: entry %x is not found by its key", ref);
     else
         check_ring(c, first);

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/bytes.h"
 #include "sync/life.h"
 
 size_t ask_payload_bytes(const struct ask *ask)
@@ -31,9 +32,9 @@ void entry_fill(struct entry *e, const struct ask *ask)
     e->ticket = 0;
     e->asleep = 0;
     e->taker_bytes = 0;
-    memcpy(p, ask->key.bytes, key_bytes(&ask->key));
+    bytes_copy(p, ask->key.bytes, key_bytes(&ask->key));
     p += key_bytes(&ask->key);
-    memcpy(p, ask->owner, ask->owner_bytes);
+    bytes_copy(p, ask->owner, ask->owner_bytes);
     if (ask->id_bytes > 0)
         memcpy(p + ask->owner_bytes, ask->id, ask->id_bytes);
 }

@@ -22,6 +22,7 @@ struct repair {
     bool needed; /* somebody died inside a word */
     uint64_t shards[BITS(SHARDS)]; /* of keys: to be made anew */
     uint64_t gates[BITS(GATES)];
+    uint32_t raised[GATES]; /* what they shall be */
     int rc;
 };
 
@@ -112,7 +113,7 @@ static int relink_concrete(struct map *map, struct entry *e)
         return ENQ_ECORRUPT;
     if (entry_is(e, PHASE_WAITING))
         shm_store(&shard->n_waiting, shard->n_waiting + 1);
-    first = index_find(map, &spot, index_match_key, &key);
+    first = index_find(map, &spot, &key);
     if (first == NULL) {
         ring_append(map, NULL, e);
         return index_add(map, &spot, e);
@@ -123,13 +124,14 @@ static int relink_concrete(struct map *map, struct entry *e)
     return 0;
 }
 
-static void relink_generic(struct map *map, struct entry *e)
+static void relink_generic(struct repair *r, struct entry *e)
 {
+    struct map *map = r->map;
     struct gate *gate = &map->gates[gate_of_hash(e->name_hash)];
     struct entry *first = at_entry(map, gate->head);
 
     gate->n_waiting += entry_is(e, PHASE_WAITING);
-    shm_add(&gate->raised, 1);
+    r->raised[gate - map->gates]++;
     if (first == NULL)
         ring_append(map, NULL, e);
     else
@@ -146,7 +148,7 @@ static int relink_id(struct map *map, struct entry *e)
         return 0;
     if (!entry_ask(map, e, &ask) || !spot_of_entry_id(map, e, &spot))
         return ENQ_ECORRUPT;
-    if (index_find(map, &spot, index_match_id, ask.id) != NULL)
+    if (index_find_id(map, &spot, ask.id) != NULL)
         return 0; /* one that has run out, and its successor */
     return index_add(map, &spot, e);
 }
@@ -170,7 +172,7 @@ static bool relink(void *context, struct entry *e)
         return true;
     r->rc = relink_id(r->map, e);
     if (r->rc == 0 && generic && bit(r->gates, gate))
-        relink_generic(r->map, e);
+        relink_generic(r, e);
     else if (r->rc == 0 && !generic && bit(r->shards, shard))
         r->rc = relink_concrete(r->map, e);
     ENQ_POINT("recover.relinked");
@@ -187,9 +189,18 @@ static void clear_derived(struct repair *r)
             continue;
         r->map->gates[i].head = 0;
         r->map->gates[i].n_waiting = 0;
-        shm_store(&r->map->gates[i].raised, 0);
     }
     ENQ_POINT("recover.index_cleared");
+}
+
+/* Last, and in one store: a gate that is being repaired must not look as if
+   it were down to those who go the narrow way. */
+static void set_gates(struct repair *r)
+{
+    for (uint32_t i = 0; i < GATES; i++)
+        if (bit(r->gates, i))
+            shm_store(&r->map->gates[i].raised, r->raised[i]);
+    ENQ_POINT("recover.gates_set");
 }
 
 /* --- which parts ---------------------------------------------------------------------- */
@@ -292,6 +303,7 @@ static void rebuild(struct repair *r)
     slab_each(map, relink, r);
     if (r->rc != 0)
         return;
+    set_gates(r);
     free_dead_words(r);
     slab_each(map, rouse, NULL);
     thread_count(r->me, COUNT_RECOVERIES);

@@ -419,7 +419,9 @@ static bool end_one(void *context, struct entry *e)
         scope_leave(&g.scope); /* adopted meanwhile */
         return true;
     }
-    end->rc = grip_drop(&g, end->gone);
+    /* a thread that waits while another closes is told */
+    end->rc = grip_drop(&g,
+        waiting && end->gone == GONE_NOT ? GONE_CANCELLED : end->gone);
     return end->rc == 0;
 }
 

@@ -13,7 +13,7 @@
 int ids_claim_locked(struct map *map, const struct spot *spot, const char *id,
     struct entry *e, mono_t now)
 {
-    struct entry *other = index_find(map, spot, index_match_id, id);
+    struct entry *other = index_find_id(map, spot, id);
 
     if (other == NULL)
         return index_add(map, spot, e);
@@ -47,7 +47,7 @@ static struct entry *find_brought(
     if (shm_load(&map->shards[spot.shard].n_objects) == 0 ||
         word_lock(t, word, RANK_ID) != 0)
         return NULL;
-    e = index_find(map, &spot, index_match_id, id);
+    e = index_find_id(map, &spot, id);
     if (e != NULL)
         *state = shm_load_acquire(&e->state);
     word_unlock(t, word);

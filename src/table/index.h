@@ -36,15 +36,11 @@ struct spot spot_of_id(const struct map *map, const char *id, size_t bytes);
 bool spot_of_entry_id(
     const struct map *map, const struct entry *e, struct spot *spot);
 
-/* True for the object looked for. */
-typedef bool index_match_fn(
-    const struct map *map, const struct entry *e, const void *what);
-index_match_fn index_match_key; /* what: struct key */
-index_match_fn index_match_id;  /* what: char, as in struct ask */
-
-/* The first entry of the object; NULL: there is none. */
-struct entry *index_find(const struct map *map, const struct spot *spot,
-    index_match_fn *match, const void *what);
+/* The first entry of the object, or the entry with this id; NULL: none. */
+struct entry *index_find(
+    const struct map *map, const struct spot *spot, const struct key *key);
+struct entry *index_find_id(
+    const struct map *map, const struct spot *spot, const char *id);
 
 /* A new object, whose only entry is `e`. */
 int index_add(struct map *map, const struct spot *spot, struct entry *e);

@@ -35,7 +35,7 @@ static int refuse_same_id(
 
     if (rc != 0)
         return rc;
-    e = index_find(s->map, &spot, index_match_id, ask->id);
+    e = index_find_id(s->map, &spot, ask->id);
     if (e != NULL && state_is_live(shm_load_acquire(&e->state)) &&
         entry_over(s->map, e, scope_clock(s)) == ENQ_OK) {
         rc = ENQ_EXISTS;
@@ -67,8 +67,9 @@ static int decide_slowly(struct scope *s, const struct ask *ask,
 static inline int decide(struct scope *s, const struct ask *ask,
     struct enq_blocker *blocker)
 {
-    if (likely(!s->wide) && ask->id_bytes == 0 &&
-        scope_object(s, &ask->key) == NULL)
+    if (likely(!s->wide) && ask->id_bytes == 0)
+        s->vacant = scope_object(s, &ask->key) == NULL;
+    if (likely(s->vacant))
         return ENQ_OK;
     return decide_slowly(s, ask, blocker);
 }

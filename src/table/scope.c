@@ -87,7 +87,7 @@ static inline int enter_concrete(struct scope *s, uint64_t hash)
 static inline void scope_init(struct scope *s, uint32_t gate)
 {
     s->gate = &s->map->gates[gate];
-    s->wide = false;
+    s->wide = s->vacant = false;
     s->now = (mono_t){0};
 }
 
@@ -158,7 +158,7 @@ struct entry *scope_object(struct scope *s, const struct key *key)
 {
     struct spot spot = spot_of_key(key);
 
-    return index_find(s->map, &spot, index_match_key, key);
+    return index_find(s->map, &spot, key);
 }
 
 static int see_ring(struct scope *s, struct entry *first, entry_see_fn *see,

@@ -33,6 +33,7 @@ struct scope {
     uint32_t shard;          /* of the concrete key it was entered for */
     struct gate *gate;
     bool wide;
+    bool vacant; /* narrow: nobody has the object (decided, and not changed) */
     mono_t now;
 };
 

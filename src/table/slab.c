@@ -88,20 +88,21 @@ void slab_thread_ends(struct thread *t)
 
 static struct magazine *magazine_make(struct session *s, struct thread *t)
 {
-    struct magazine *m;
+    struct magazine *m = NULL, *other;
     bool fresh;
 
-    cds_list_for_each_entry (m, &t->magazines, of_thread)
-        if (m->serial == s->serial)
-            return m;
-    m = calloc(1, sizeof(*m));
-    if (m == NULL)
-        return NULL;
-    m->session = s;
-    m->serial = s->serial;
     process_enter(&fresh);
-    cds_list_add(&m->of_session, &s->magazines);
-    cds_list_add(&m->of_thread, &t->magazines);
+    cds_list_for_each_entry (other, &t->magazines, of_thread)
+        if (other->serial == s->serial)
+            m = other;
+    if (m == NULL)
+        m = calloc(1, sizeof(*m));
+    if (m != NULL && m->serial == 0) {
+        m->session = s;
+        m->serial = s->serial;
+        cds_list_add(&m->of_session, &s->magazines);
+        cds_list_add(&m->of_thread, &t->magazines);
+    }
     process_leave();
     return m;
 }

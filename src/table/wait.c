@@ -124,6 +124,8 @@ static int look_inside(struct scope *s, const struct ask *ask,
         return ENQ_OK;
     if (entry_is(e, PHASE_GONE))
         return collect(e, shm_load(&e->state));
+    if (!entry_is(e, PHASE_WAITING))
+        return ENQ_CANCELLED; /* freed with its session */
     if (mono_reached(deadline, scope_clock(s)))
         return give_up(s, ask, e, blocker);
     return ENQ_PENDING;
