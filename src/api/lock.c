@@ -174,6 +174,7 @@ static int attempt(struct enq *e, struct thread *t,
     if (likely(rc == ENQ_OK)) {
         grant->handle = entry_handle(e->map, entry);
         grant->token = shm_load(&entry->token);
+        grant->blocker.owner[0] = '\0';
         return ENQ_OK;
     }
     if (rc == ENQ_EFULL)

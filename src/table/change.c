@@ -293,6 +293,7 @@ static void let_go(struct scope *s, struct entry *e, enum gone gone)
         slab_give(s->session, s->t, e);
         return;
     }
+    ENQ_POINT("expire.unlinked");
     slab_bury(s->map, e, gone, scope_clock(s));
     ENQ_POINT("expire.gone");
     if (waiting)
@@ -331,6 +332,8 @@ static inline int take_out(struct scope *s, struct entry *e, enum gone gone,
     if (taker != NULL)
         note_taker(s->map, e, taker);
     let_go(s, e, gone);
+    if (taker != NULL)
+        ENQ_POINT("promote.loser_gone");
     return 0;
 }
 
@@ -385,10 +388,12 @@ int change_mode(struct scope *s, struct entry *e, unsigned mode, bool token)
 
     if (rc != 0)
         return rc;
-    if (token)
+    if (token) {
         next_token(s, e);
+        ENQ_POINT("promote.token");
+    }
     set_state(e, PHASE_HELD, mode);
-    ENQ_POINT("promote.stored");
+    ENQ_POINT(token ? "promote.stored" : "demote.stored");
     guard_leave(s, hash, generic);
     return 0;
 }

@@ -398,8 +398,10 @@ static void erase(
         slab_each_of(map, ref, uncache, NULL);
         page_orphan_all(map, ref);
         slot->adopted = slot->loose = 0;
-        if (free_slot)
+        if (free_slot) {
             shm_store_release(&slot->ref, 0);
+            thread_count(t, COUNT_OWNER_DEATHS);
+        }
         ENQ_POINT("session.reaped");
     }
     recovery_unlock(map);
@@ -407,10 +409,8 @@ static void erase(
 
 int bury(struct session *s, struct thread *t, session_ref_t ref)
 {
-    int rc = any_dead_thread(s->map) ? heal(s->map, t) : 0;
+    int rc = hold_release_all(s, t, ref, GONE_DIED);
 
-    if (rc == 0)
-        rc = hold_release_all(s, t, ref, GONE_DIED);
     if (rc == 0)
         erase(s->map, t, ref, true);
     return rc;
@@ -430,13 +430,16 @@ unsigned bury_dead(struct session *s, struct thread *t)
     struct map *map = s->map;
     unsigned n = 0;
 
+    /* threads first: one may have died inside a word, or before its session
+       began */
+    if (any_dead_thread(map) && heal(map, t) != 0)
+        return 0;
     for (uint32_t i = 0; i < shm_load(&map->h->sessions_high); i++) {
         session_ref_t ref = shm_load_acquire(&map->sessions[i].ref);
 
         if (ref == 0 || !session_is_dead(map, ref) ||
             shm_load(&map->sessions[i].ref) != ref)
             continue;
-        thread_count(t, COUNT_OWNER_DEATHS);
         if (bury(s, t, ref) == 0)
             n++;
     }

@@ -8,8 +8,8 @@
 
 static int drop_over(struct scope *s, struct entry *e, int why)
 {
-    thread_count(
-        s->t, why == ENQ_EXPIRED ? COUNT_EXPIRIES : COUNT_OWNER_DEATHS);
+    if (why == ENQ_EXPIRED)
+        thread_count(s->t, COUNT_EXPIRIES);
     return change_drop(
         s, e, why == ENQ_EXPIRED ? GONE_EXPIRED : GONE_DIED);
 }

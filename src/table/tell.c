@@ -17,6 +17,9 @@ static int64_t ttl_left_ms(const struct entry *e, mono_t now)
     if (mono_is_never(deadline))
         return ENQ_FOREVER;
     left = mono_ms_between(now, deadline);
+    /* the coarse clock's margin is no part of what he asked for */
+    if (left > e->ttl_ms && left <= e->ttl_ms + sys_coarse_lag_ns / NS_PER_MS)
+        left = e->ttl_ms;
     return left > 0 ? left : 0;
 }
 
