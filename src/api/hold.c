@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/attachment.h"
+#include "api/audit.h"
 #include "table/ids.h"
 
 /* Outcomes that need no more words than their own. */
@@ -26,7 +27,7 @@ ENQ_API int enq_unlock(struct enq *e, enq_handle handle, uint64_t token)
 
     if (unlikely(rc != 0))
         return rc;
-    rc = hold_unlock(&e->session, t, handle, token);
+    rc = audit(e, t, hold_unlock(&e->session, t, handle, token));
     return likely(rc == ENQ_OK) ? rc : say(rc, "unlock");
 }
 
@@ -50,6 +51,7 @@ ENQ_API int enq_promote(struct enq *e, enq_handle handle, uint64_t token,
     if (grant == NULL)
         grant = &unwanted;
     rc = hold_promote(&e->session, t, handle, &token, &grant->blocker);
+    audit(e, t, rc);
     grant->handle = handle;
     if (rc != ENQ_OK)
         return explain_promote(rc, &grant->blocker);
@@ -64,7 +66,8 @@ ENQ_API int enq_demote(struct enq *e, enq_handle handle, uint64_t token)
 
     if (rc != 0)
         return rc;
-    return say(hold_demote(&e->session, t, handle, token), "demote");
+    rc = audit(e, t, hold_demote(&e->session, t, handle, token));
+    return say(rc, "demote");
 }
 
 ENQ_API int enq_renew(
@@ -198,7 +201,7 @@ ENQ_API int enq_adopt(struct enq *e, const char *id, struct enq_grant *grant)
     if (rc != 0)
         return rc;
     grant->blocker.owner[0] = '\0';
-    rc = hold_adopt(&e->session, t, handle, grant);
+    rc = audit(e, t, hold_adopt(&e->session, t, handle, grant));
     if (rc == ENQ_REFUSED)
         return why(rc, "lock \"%.127s\" is no orphan: its process lives", id);
     return say(rc, "adopt");
@@ -214,5 +217,7 @@ ENQ_API int enq_break(struct enq *e, const char *id)
         rc = judge_id(id);
     if (rc == 0)
         rc = find(e, id, &handle);
-    return rc != 0 ? rc : say(hold_break(&e->session, t, handle), "break");
+    if (rc != 0)
+        return rc;
+    return say(audit(e, t, hold_break(&e->session, t, handle)), "break");
 }

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "api/attachment.h"
+#include "api/audit.h"
 #include "api/options.h"
 #include "base/hash.h"
 #include "rules/spec.h"
@@ -234,6 +235,7 @@ static int lock_known(struct enq *e, struct thread *t,
     rc = attempt(e, t, req, &ask, grant);
     if (unlikely(rc == ENQ_BUSY && req->retries > 0))
         rc = retry(e, t, req, &ask, grant);
+    audit(e, t, rc);
     return likely(rc == ENQ_OK) ? rc : explain(rc, req, &grant->blocker);
 }
 
