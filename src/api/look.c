@@ -12,60 +12,112 @@
 #include "table/check.h"
 #include "table/heal.h"
 #include "table/survey.h"
+#include "table/tell.h"
 
 /* --- list ------------------------------------------------------------------------------- */
 
-static int by_arrival(const void *a, const void *b)
-{
-    const struct survey_found *x = a, *y = b;
+struct list {
+    struct survey_filter filter;
+    struct survey_found *found;
+    struct enq_info *copies; /* of a frozen name only */
+    size_t room, total;
+};
 
-    if (x->waiting != y->waiting)
-        return x->waiting - y->waiting;
-    if (x->order != y->order)
-        return x->order < y->order ? -1 : 1;
-    return (x->info.token > y->info.token) - (x->info.token < y->info.token);
+static void list_free(struct list *l)
+{
+    free(l->found);
+    free(l->copies);
+    l->found = NULL;
+    l->copies = NULL;
 }
 
-/* All that matches, sorted. The table may grow while it is counted: then it
-   is read again with more room. */
-static int gather(const struct map *map, const struct survey_filter *filter,
-    struct survey_found **out, size_t *total)
+/* Memory first: none is asked for while a name is frozen. */
+static int list_room(struct list *l, bool copies)
 {
-    size_t room = 256;
-    struct survey_found *found;
+    l->room = l->total + l->total / 8 + 256;
+    list_free(l);
+    l->found = malloc(l->room * sizeof(*l->found));
+    if (copies)
+        l->copies = malloc(l->room * sizeof(*l->copies));
+    if (l->found != NULL && (!copies || l->copies != NULL))
+        return 0;
+    list_free(l);
+    return why(-ENOMEM, "no memory to list %zu locks", l->room);
+}
 
-    for (;;) {
-        found = malloc(room * sizeof(*found));
-        if (found == NULL)
-            return why(-ENOMEM, "no memory to list %zu locks", room);
-        *total = survey_list(map, filter, found, room);
-        if (*total <= room)
-            break;
-        room = *total + *total / 8;
-        free(found);
+/* The texts are written whole, up to their zeros: what is behind them is the
+   caller's. */
+static bool copy_one(const struct map *map, const struct survey_found *found,
+    const struct tell_clocks *clocks, struct enq_info *out)
+{
+    if (found->copy != NULL) {
+        *out = *found->copy;
+        return true;
     }
-    qsort(found, *total, sizeof(*found), by_arrival);
-    *out = found;
+    memset(out, 0, offsetof(struct enq_info, owner));
+    return tell_info(map, found->e, found->state, clocks, out);
+}
+
+/* Copies of the first n; those that have changed since are left out. */
+static void copy_out(
+    const struct map *map, struct list *l, struct enq_info *out, size_t n)
+{
+    struct tell_clocks clocks = tell_clocks();
+    size_t copied = 0, gone = 0;
+
+    for (size_t i = 0; i < l->total && copied < n; i++) {
+        if (copy_one(map, &l->found[i], &clocks, &out[copied]))
+            copied++;
+        else
+            gone++;
+    }
+    l->total -= gone;
+}
+
+/* The table may have grown since it was counted: then once more. */
+static int gather(const struct map *map, struct list *l)
+{
+    int rc;
+
+    do {
+        rc = list_room(l, false);
+        if (rc != 0)
+            return rc;
+        l->total = survey_list(map, &l->filter, l->found, l->room);
+    } while (l->total > l->room);
     return 0;
 }
 
-static int gather_frozen(struct enq *e, const struct survey_filter *filter,
-    struct survey_found **out, size_t *total)
+static void copy_frozen(const struct map *map, struct list *l)
+{
+    struct tell_clocks clocks = tell_clocks();
+
+    for (size_t i = 0; i < l->total; i++)
+        if (copy_one(map, &l->found[i], &clocks, &l->copies[i]))
+            l->found[i].copy = &l->copies[i];
+}
+
+/* All of a name at one moment. */
+static int gather_frozen(struct enq *e, struct list *l)
 {
     struct survey_freeze freeze;
     struct thread *t;
-    int rc;
+    int rc = attachment_enter(e, &t);
 
-    if (filter->name == NULL || e->readonly)
-        return gather(e->map, filter, out, total);
-    rc = attachment_enter(e, &t);
-    if (rc == 0)
-        rc = survey_freeze(e->map, t, filter->name, &freeze);
     if (rc != 0)
         return rc;
-    rc = gather(e->map, filter, out, total);
-    survey_thaw(e->map, t, &freeze);
-    return rc;
+    do {
+        rc = list_room(l, true);
+        if (rc == 0)
+            rc = survey_freeze(e->map, t, l->filter.name, &freeze);
+        if (rc != 0)
+            return rc;
+        l->total = survey_list(e->map, &l->filter, l->found, l->room);
+        if (l->total <= l->room)
+            copy_frozen(e->map, l);
+        survey_thaw(e->map, t, &freeze);
+    } while (l->total > l->room);
+    return 0;
 }
 
 static const char *or_all(const char *text)
@@ -76,23 +128,23 @@ static const char *or_all(const char *text)
 ENQ_API int enq_list(struct enq *e, const char *name, const char *owner,
     struct enq_info *out, size_t n, size_t *total)
 {
-    struct survey_filter filter = {or_all(name), or_all(owner)};
-    struct survey_found *found;
-    size_t all;
+    struct list l = {.filter = {or_all(name), or_all(owner)}};
     int rc = attachment_look(e);
 
     if (rc == 0 && n > 0 && out == NULL)
         rc = why(-EINVAL, "nowhere to put the list (NULL)");
-    if (rc == 0)
-        rc = gather_frozen(e, &filter, &found, &all);
     if (rc != 0)
         return rc;
-    for (size_t i = 0; i < n && i < all; i++)
-        out[i] = found[i].info;
-    if (total != NULL)
-        *total = all;
-    free(found);
-    return ENQ_OK;
+    rc = l.filter.name == NULL || e->readonly ? gather(e->map, &l)
+                                              : gather_frozen(e, &l);
+    if (rc == 0) {
+        qsort(l.found, l.total, sizeof(*l.found), survey_by_arrival);
+        copy_out(e->map, &l, out, n);
+        if (total != NULL)
+            *total = l.total;
+    }
+    list_free(&l);
+    return rc;
 }
 
 /* --- stat --------------------------------------------------------------------------------- */

@@ -19,29 +19,34 @@ struct collect {
     mono_t now;
 };
 
-static bool matches(const struct survey_filter *f, const struct enq_info *info)
-{
-    return (f->name == NULL || strcmp(f->name, info->name) == 0) &&
-        (f->owner == NULL || strcmp(f->owner, info->owner) == 0);
-}
-
 static bool collect(void *context, struct entry *e)
 {
     struct collect *c = context;
-    struct tell_order order;
-    struct enq_info info;
+    uint64_t state = shm_load_acquire(&e->state);
+    bool waiting = STATE_PHASE(state) == PHASE_WAITING;
 
-    if (!state_is_live(shm_load(&e->state)))
-        return true;
-    memset(&info, 0, sizeof(info));
-    order = tell_order_of(e);
-    if (!tell_info(c->map, e, c->now, &info) || !matches(c->filter, &info))
+    if (!state_is_live(state) ||
+        !tell_matches(
+            c->map, e, c->filter->name, c->filter->owner, c->now))
         return true;
     if (c->total < c->n)
-        c->out[c->total] =
-            (struct survey_found){order.order, order.waiting, info};
+        c->out[c->total] = (struct survey_found){e, state,
+            waiting ? e->ticket : (uint64_t)e->since_ns, e->token, NULL};
     c->total++;
     return true;
+}
+
+int survey_by_arrival(const void *a, const void *b)
+{
+    const struct survey_found *x = a, *y = b;
+    int waits = (STATE_PHASE(x->state) == PHASE_WAITING) -
+        (STATE_PHASE(y->state) == PHASE_WAITING);
+
+    if (waits != 0)
+        return waits;
+    if (x->order != y->order)
+        return x->order < y->order ? -1 : 1;
+    return (x->token > y->token) - (x->token < y->token);
 }
 
 size_t survey_list(const struct map *map, const struct survey_filter *filter,

@@ -13,16 +13,20 @@ struct survey_filter {
     const char *name, *owner; /* NULL: all */
 };
 
-/* One that matches; `order` sorts a list of them. */
+/* One that matches, by reference: a copy is made by tell_info() if its state
+   is still this. Holders come before waiters, each by arrival. */
 struct survey_found {
-    uint64_t order;
-    bool waiting;
-    struct enq_info info;
+    const struct entry *e;
+    uint64_t state, order, token;
+    const struct enq_info *copy; /* if one was made already */
 };
 
-/* Copies out up to n that match, unsorted; returns how many there are. */
+/* Notes up to n that match, unsorted; returns how many there are. */
 size_t survey_list(const struct map *map, const struct survey_filter *filter,
     struct survey_found *out, size_t n);
+
+/* For qsort(3). */
+int survey_by_arrival(const void *a, const void *b);
 
 /* Stops all requests for a name, and lets them go on. */
 struct survey_freeze {

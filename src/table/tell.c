@@ -43,13 +43,13 @@ void tell_blocker(struct scope *s, const struct entry *e, uint32_t queue,
     out->queue = queue;
 }
 
-static int64_t wall_ms_of(mono_t then, mono_t now)
+struct tell_clocks tell_clocks(void)
 {
     struct timespec ts;
 
     clock_gettime(CLOCK_REALTIME, &ts);
-    return ts.tv_sec * 1000 + ts.tv_nsec / 1000000 -
-        mono_ms_between(then, now);
+    return (struct tell_clocks){
+        sys.now(), ts.tv_sec * 1000 + ts.tv_nsec / 1000000};
 }
 
 static bool copy_texts(const struct map *map, const struct entry *e,
@@ -73,10 +73,9 @@ static bool copy_texts(const struct map *map, const struct entry *e,
 }
 
 static void copy_numbers(const struct map *map, const struct entry *e,
-    uint64_t state, mono_t now, struct enq_info *out)
+    uint64_t state, const struct tell_clocks *clocks, struct enq_info *out)
 {
     bool dead = session_is_dead(map, e->session);
-    mono_t since = {e->since_ns};
 
     out->handle = (uint64_t)STATE_GENERATION(state) << HANDLE_REF_BITS |
         map_ref(map, e);
@@ -86,33 +85,31 @@ static void copy_numbers(const struct map *map, const struct entry *e,
     out->orphaned = dead && !out->waiting;
     out->on_death = e->on_death;
     out->pid = dead ? 0 : (int32_t)e->pid;
-    out->age_ms = mono_ms_between(since, now);
+    out->age_ms = mono_ms_between((mono_t){e->since_ns}, clocks->now);
     if (out->age_ms < 0)
         out->age_ms = 0;
-    out->granted_ms = out->waiting ? 0 : wall_ms_of(since, now);
+    out->granted_ms = out->waiting ? 0 : clocks->wall_ms - out->age_ms;
     out->ttl_ms = e->ttl_ms < 0 ? ENQ_FOREVER : e->ttl_ms;
-    out->ttl_left_ms = ttl_left_ms(e, now);
+    out->ttl_left_ms = ttl_left_ms(e, clocks->now);
 }
 
-bool tell_info(const struct map *map, const struct entry *e, mono_t now,
-    struct enq_info *out)
+bool tell_info(const struct map *map, const struct entry *e, uint64_t state,
+    const struct tell_clocks *clocks, struct enq_info *out)
 {
-    uint64_t state = shm_load_acquire(&e->state);
-
-    if (!state_is_live(state) || !mode_known(STATE_MODE(state)) ||
-        entry_over(map, e, now) != ENQ_OK)
+    if (shm_load_acquire(&e->state) != state ||
+        !mode_known(STATE_MODE(state)) || !copy_texts(map, e, state, out))
         return false;
-    if (!copy_texts(map, e, state, out))
-        return false;
-    copy_numbers(map, e, state, now, out);
+    copy_numbers(map, e, state, clocks, out);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return shm_load(&e->state) == state;
 }
 
-struct tell_order tell_order_of(const struct entry *e)
+bool tell_matches(const struct map *map, const struct entry *e,
+    const char *name, const char *owner, mono_t now)
 {
-    bool waiting = entry_is(e, PHASE_WAITING);
+    struct ask ask;
 
-    return (struct tell_order){
-        waiting, waiting ? e->ticket : (uint64_t)e->since_ns};
+    return entry_ask(map, e, &ask) && entry_over(map, e, now) == ENQ_OK &&
+        (name == NULL || strcmp(ask.key.bytes, name) == 0) &&
+        (owner == NULL || strcmp(ask.owner, owner) == 0);
 }

@@ -10,20 +10,24 @@
 void tell_blocker(struct scope *s, const struct entry *e, uint32_t queue,
     struct enq_blocker *out);
 
-/*
- * A copy of an entry, with or without its words held: made between two equal
- * readings of its state, so that it is of one moment, but for deadline and
- * token, which are single words. False: it is not live, or changed meanwhile,
- * or is damaged.
- */
-bool tell_info(const struct map *map, const struct entry *e, mono_t now,
-    struct enq_info *out);
-
-/* The order of lists: holders first, then waiters, each by arrival. */
-struct tell_order {
-    bool waiting;
-    uint64_t order;
+/* The time on both clocks, read once for a whole list. */
+struct tell_clocks {
+    mono_t now;
+    int64_t wall_ms;
 };
-struct tell_order tell_order_of(const struct entry *e);
+struct tell_clocks tell_clocks(void);
+
+/*
+ * A copy of an entry, with or without its words held, if its state is still
+ * `state` before and after: so that it is of one moment, but for deadline and
+ * token, which are single words. False: it is another by now, or damaged.
+ */
+bool tell_info(const struct map *map, const struct entry *e, uint64_t state,
+    const struct tell_clocks *clocks, struct enq_info *out);
+
+/* Has the live entry this name, and this owner? NULL: any. False as well when
+   it is damaged or has run out. */
+bool tell_matches(const struct map *map, const struct entry *e,
+    const char *name, const char *owner, mono_t now);
 
 #endif
