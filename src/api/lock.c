@@ -2,6 +2,7 @@
  * lock.c - floor 5: enq_lock and its forms.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -104,19 +105,58 @@ static int take_request(const struct enq *e, const struct enq_req *req,
 
 /* --- attempts ------------------------------------------------------------------------ */
 
-static int explain(int rc, const struct enq_req *req,
-    const struct enq_blocker *b)
+/* What a refusal says, if anybody asks. */
+struct refusal {
+    char what[128], owner[64];
+    uint8_t mode, waiting;
+    int64_t age_ms;
+};
+
+static void refusal_words(const void *facts, char *text, size_t n)
+{
+    const struct refusal *r = facts;
+
+    snprintf(text, n, "\"%s\" is %s \"%s\" (%c, since %lld ms)", r->what,
+        r->waiting ? "waited for by" : "locked by", r->owner,
+        mode_letter(r->mode), (long long)r->age_ms);
+}
+
+/* name/field/field, cut where there is no more room. */
+static void put_key(const struct key *key, char *out, size_t n)
+{
+    size_t bytes = key_bytes(key) - 1;
+
+    if (bytes > n - 1)
+        bytes = n - 1;
+    for (size_t i = 0; i < bytes; i++)
+        out[i] = key->bytes[i] == '\0' ? '/' : key->bytes[i];
+    out[bytes] = '\0';
+}
+
+static int refuse(
+    int rc, const struct ask *ask, const struct enq_blocker *b)
+{
+    struct refusal r = {
+        .mode = b->mode, .waiting = b->waiting, .age_ms = b->age_ms};
+    size_t n = strnlen(b->owner, sizeof(r.owner) - 1);
+
+    put_key(&ask->key, r.what, sizeof(r.what));
+    memcpy(r.owner, b->owner, n);
+    return why_later(rc, refusal_words, &r, sizeof(r));
+}
+
+static int explain(
+    int rc, const struct ask *ask, const struct enq_blocker *b)
 {
     switch (rc) {
     case ENQ_BUSY:
     case ENQ_TIMEDOUT:
-        return why(rc, "\"%.64s\" is %s \"%.64s\" (%c, since %lld ms)",
-            req->name, b->waiting ? "waited for by" : "locked by", b->owner,
-            mode_letter(b->mode), (long long)b->age_ms);
+        return refuse(rc, ask, b);
     case ENQ_EXISTS:
-        return why(rc, "a lock with id \"%.127s\" exists already", req->id);
+        return why(rc, "a lock with id \"%.127s\" exists already", ask->id);
     case ENQ_CANCELLED:
-        return why(rc, "the request for \"%.64s\" was cancelled", req->name);
+        return why(
+            rc, "the request for \"%.64s\" was cancelled", ask->key.bytes);
     case ENQ_ECORRUPT:
         return why(rc, "the segment is damaged: run lockctl doctor");
     default:
@@ -236,7 +276,7 @@ static int lock_known(struct enq *e, struct thread *t,
     if (unlikely(rc == ENQ_BUSY && req->retries > 0))
         rc = retry(e, t, req, &ask, grant);
     audit(e, t, rc);
-    return likely(rc == ENQ_OK) ? rc : explain(rc, req, &grant->blocker);
+    return likely(rc == ENQ_OK) ? rc : explain(rc, &ask, &grant->blocker);
 }
 
 ENQ_API int enq_lock(

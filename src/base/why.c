@@ -8,24 +8,37 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "enq.h"
 
-static __thread int why_result;
 static __thread char why_text[512];
+static __thread why_words_fn *why_words; /* NULL: why_text is the sentence */
+static __thread char why_facts[WHY_FACTS_BYTES];
 
 int why(int result, const char *format, ...)
 {
     va_list args;
 
-    why_result = result;
+    why_words = NULL;
     va_start(args, format);
     vsnprintf(why_text, sizeof(why_text), format, args);
     va_end(args);
     return result;
 }
 
+int why_later(int result, why_words_fn *words, const void *facts, size_t n)
+{
+    enq_assert(n <= sizeof(why_facts));
+    memcpy(why_facts, facts, n);
+    why_words = words;
+    return result;
+}
+
 ENQ_API const char *enq_why(void)
 {
+    if (why_words != NULL)
+        why_words(why_facts, why_text, sizeof(why_text));
+    why_words = NULL;
     return why_text[0] != '\0' ? why_text : "nothing went wrong so far";
 }
 

@@ -194,6 +194,7 @@ struct contest {
     struct entry *winner;
     const struct ask *ask; /* the winner's, as if it asked for the new mode */
     struct entry *loser, *blocker;
+    bool generic_lost;
 };
 
 /* Others that could be promoted as well are losers; what else conflicts with
@@ -227,6 +228,7 @@ static int remove_losers(struct contest *c)
         if (rc != 0 || c->loser == NULL)
             return rc;
         thread_count(c->s->t, COUNT_LOST);
+        c->generic_lost |= entry_is_generic(c->loser);
         rc = change_take_away(c->s, c->loser, GONE_LOST, c->ask);
     } while (rc == 0);
     return rc;
@@ -260,6 +262,8 @@ static int promote_gripped(
     if (rc == 0)
         rc = change_mode(&g->scope, g->e, ask.mode, true);
     *token = g->e->token;
+    if (rc == 0 && c.generic_lost)
+        rc = serve_beside(&g->scope, &ask.key);
     return rc;
 }
 

@@ -115,16 +115,26 @@ static int serve_narrow(
 
 struct find {
     struct scope *s;
-    uint64_t after; /* ticket */
+    const struct key *beside; /* pass over those who overlap this; or NULL */
+    uint64_t after;           /* ticket */
     struct entry *found;
 };
+
+static bool passed_over(const struct find *f, const struct entry *e)
+{
+    struct key key;
+
+    return f->beside != NULL &&
+        (!entry_key(f->s->map, e, &key) || key_overlaps(f->beside, &key));
+}
 
 static bool see_next_waiter(void *context, struct entry *e)
 {
     struct find *f = context;
 
     if (entry_is(e, PHASE_WAITING) && e->ticket > f->after &&
-        (f->found == NULL || e->ticket < f->found->ticket))
+        (f->found == NULL || e->ticket < f->found->ticket) &&
+        !passed_over(f, e))
         f->found = e;
     return true;
 }
@@ -139,9 +149,10 @@ static bool see_over(void *context, struct entry *e)
     return false;
 }
 
-static int serve_wide_waiters(struct scope *s, const struct key *key)
+static int serve_wide_waiters(
+    struct scope *s, const struct key *key, const struct key *beside)
 {
-    struct find f = {s, 0, NULL};
+    struct find f = {s, beside, 0, NULL};
     struct verdict v;
     struct ask ask;
     int rc;
@@ -175,12 +186,12 @@ static int drop_and_serve(struct scope *s, struct entry *e)
     memcpy(bytes, key.bytes, key_bytes(&key));
     key.bytes = bytes;
     rc = drop_over(s, e, entry_over(s->map, e, scope_clock(s)));
-    return rc != 0 ? rc : serve_wide_waiters(s, &key);
+    return rc != 0 ? rc : serve_wide_waiters(s, &key, NULL);
 }
 
 static int serve_wide(struct scope *s, const struct key *key)
 {
-    struct find f = {s, 0, NULL};
+    struct find f = {.s = s};
     int rc;
 
     do {
@@ -189,10 +200,18 @@ static int serve_wide(struct scope *s, const struct key *key)
         if (rc == 0 && f.found != NULL)
             rc = drop_and_serve(s, f.found);
     } while (rc == 0 && f.found != NULL);
-    return rc != 0 ? rc : serve_wide_waiters(s, key);
+    return rc != 0 ? rc : serve_wide_waiters(s, key, NULL);
 }
 
 int serve(struct scope *s, const struct key *key, struct entry *self)
 {
     return s->wide ? serve_wide(s, key) : serve_narrow(s, key, self);
+}
+
+int serve_beside(struct scope *s, const struct key *winner)
+{
+    struct key all = *winner;
+
+    all.generic = (uint16_t)((1u << winner->fields) - 1);
+    return serve_wide_waiters(s, &all, winner);
 }

@@ -26,4 +26,10 @@
  */
 int serve(struct scope *s, const struct key *key, struct entry *self);
 
+/*
+ * Generic locks have been lost to a promotion of `winner`, in a wide scope:
+ * serves all who wait for that name but those who overlap the winner (R9).
+ */
+int serve_beside(struct scope *s, const struct key *winner);
+
 #endif
