@@ -83,7 +83,8 @@ enum enq_result {
  */
 enum enq_mode { ENQ_MODE_S = 1, ENQ_MODE_E = 2, ENQ_MODE_X = 3, ENQ_MODE_O = 4 };
 
-/* What the death of the holder's process (or remote session) does. */
+/* What the death of the holder's process (or remote session) does. A KEEP
+   lock that is orphaned outlives its ttl: nobody gets it by waiting. */
 enum enq_death {
     ENQ_DEATH_RELEASE = 0, /* ends with the holder */
     ENQ_DEATH_LEASE = 1,   /* stays until its ttl (fail open) */
@@ -148,7 +149,10 @@ struct enq_grant {
 struct enq_open_opts {
     size_t size;        /* sizeof(struct enq_open_opts) */
     uint32_t slots;     /* most locks held + waiting in a new segment;
-                           0 = 10,000,000; memory is taken as they come */
+                           0 = 10,000,000; memory is taken as they come, by
+                           pages of 21 (3, where name, key, owner and id take
+                           more than 76 bytes) that belong to one session
+                           each: slots is rounded up to whole pages */
     uint32_t mode;      /* permissions of a new segment; 0 = 0600 */
     const char *compat; /* mode table of a new segment: NULL = "enqueue", "sap" */
     uint32_t strict;    /* a new segment: nobody ever overtakes a waiter */
@@ -215,8 +219,7 @@ ENQ_API int enq_unlink(const char *address);
  *         May be NULL when the answer alone is wanted together with ENQ_TEST.
  *
  * Returns: ENQ_OK, ENQ_BUSY (wait_ms 0), ENQ_TIMEDOUT, ENQ_EXISTS,
- *          ENQ_CANCELLED (somebody unlocked the waiting request, or the
- *          session was closed under it).
+ *          ENQ_CANCELLED (somebody unlocked or broke the waiting request).
  * Faults:  -EINVAL, -ENAMETOOLONG (a field over its limit), -E2BIG,
  *          -EOPNOTSUPP, -EAGAIN (too many threads), -EROFS (read-only
  *          attachment), ENQ_EFULL, ENQ_EFORKED, ENQ_EGONE, ENQ_ECORRUPT.
@@ -259,7 +262,8 @@ ENQ_API int enq_spec_parse(const char *spec, struct enq_req *req, char *buf,
  *         one with this token.
  *
  * Returns: ENQ_OK; ENQ_NOTHELD (never held, unlocked before, other token),
- *          ENQ_EXPIRED, ENQ_LOST, ENQ_FORCED, ENQ_OWNERDIED: why it is gone.
+ *          ENQ_EXPIRED, ENQ_LOST, ENQ_FORCED, ENQ_OWNERDIED: why it is gone;
+ *          ENQ_CANCELLED: it was cancelled while it waited.
  * Faults:  ENQ_EFORKED, ENQ_ECORRUPT, -EROFS.
  * Blocks:  never.
  */
@@ -303,7 +307,10 @@ ENQ_API int enq_valid(struct enq *e, enq_handle handle);
 
 /*
  * enq_find - from an id (or the text of a derived uuid) to a handle.
- * Returns: ENQ_OK, ENQ_NOTHELD. Faults: -EINVAL.
+ *
+ * Returns: ENQ_OK; as enq_unlock() when it is gone, as far as that is
+ *          remembered (ids that callers brought: ENQ_NOTHELD). Faults:
+ *          -EINVAL, -ENAMETOOLONG.
  */
 ENQ_API int enq_find(struct enq *e, const char *id, enq_handle *handle);
 

@@ -89,7 +89,7 @@ ENQ_API int enq_valid(struct enq *e, enq_handle handle)
 
     if (unlikely(rc != 0))
         return rc;
-    rc = hold_valid(e->map, handle);
+    rc = hold_valid(e->map, e->session.ref, handle);
     return likely(rc == ENQ_OK) ? rc : say(rc, "rely on the lock");
 }
 
@@ -137,9 +137,7 @@ static bool see_id(void *context, struct entry *e)
 static int find(struct enq *e, const char *id, enq_handle *handle)
 {
     struct id_search search = {e->map, id, 0};
-    struct entry *entry;
     struct thread *t;
-    uint64_t state;
     int rc;
 
     if (e->readonly) {
@@ -150,12 +148,13 @@ static int find(struct enq *e, const char *id, enq_handle *handle)
     rc = attachment_enter(e, &t);
     if (rc != 0)
         return rc;
-    entry = ids_find(e->map, t, id, &state);
-    if (entry == NULL || entry_over(e->map, entry, sys.now()) != ENQ_OK)
+    if (ids_find(e->map, t, id, handle) == NULL)
         return not_held(id);
-    *handle = (uint64_t)STATE_GENERATION(state) << HANDLE_REF_BITS |
-        map_ref(e->map, entry);
-    return ENQ_OK;
+    rc = hold_alive(e->map, *handle);
+    if (rc == ENQ_NOTHELD)
+        return not_held(id);
+    return rc == ENQ_OK ? rc
+                        : why(rc, "lock \"%.127s\": %s", id, enq_strerror(rc));
 }
 
 ENQ_API int enq_find(struct enq *e, const char *id, enq_handle *handle)

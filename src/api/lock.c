@@ -173,7 +173,7 @@ static void count_answer(struct thread *t, int rc)
 }
 
 static int wait_in_queue(struct enq *e, struct thread *t,
-    const struct enq_req *req, const struct ask *ask, struct entry *entry,
+    const struct enq_req *req, const struct ask *ask, struct place *place,
     struct enq_blocker *blocker)
 {
     mono_t deadline = MONO_NEVER;
@@ -182,7 +182,7 @@ static int wait_in_queue(struct enq *e, struct thread *t,
     if (req->wait_ms > 0)
         deadline = mono_add_ms(sys.now(), req->wait_ms);
     thread_count(t, COUNT_WAITS);
-    rc = wait_for_grant(&e->session, t, ask, entry, deadline, blocker);
+    rc = wait_for_grant(&e->session, t, ask, place, deadline, blocker);
     if (rc == ENQ_OK)
         thread_count(t, COUNT_WAIT_GRANTS);
     return rc;
@@ -200,22 +200,23 @@ static void note_overflow(struct enq *e, const struct ask *ask)
 static int attempt(struct enq *e, struct thread *t,
     const struct enq_req *req, const struct ask *ask, struct enq_grant *grant)
 {
-    struct entry *entry;
+    struct place place;
     int rc;
 
     grant->blocker.owner[0] = '\0';
     if (unlikely(req->flags & ENQ_TEST))
         return request_test(&e->session, t, ask, &grant->blocker);
-    rc = request_lock(&e->session, t, ask, req->wait_ms != 0, &entry,
+    rc = request_lock(&e->session, t, ask, req->wait_ms != 0, &place,
         &grant->blocker);
     if (likely(rc == ENQ_OK))
         thread_count(t, COUNT_GRANTS);
     else if (rc == ENQ_PENDING)
-        rc = wait_in_queue(e, t, req, ask, entry, &grant->blocker);
-    if (likely(rc == ENQ_OK)) {
-        grant->handle = entry_handle(e->map, entry);
-        grant->token = shm_load(&entry->token);
+        rc = wait_in_queue(e, t, req, ask, &place, &grant->blocker);
+    if (rc != ENQ_BUSY && rc != ENQ_TIMEDOUT && rc != ENQ_EXISTS)
         grant->blocker.owner[0] = '\0';
+    if (likely(rc == ENQ_OK)) {
+        grant->handle = place_handle(e->map, &place);
+        grant->token = place.token;
         return ENQ_OK;
     }
     if (rc == ENQ_EFULL)

@@ -329,28 +329,58 @@ static void dump_parts(struct dump *d)
     }
 }
 
+/* Names and owners are anybody's bytes: what a terminal might take for more
+   than text is shown as \x... */
+static const char *printable(const char *text, char *out, size_t n)
+{
+    size_t used = 0;
+
+    for (; *text != '\0' && used + 5 < n; text++) {
+        unsigned char c = (unsigned char)*text;
+
+        if (c >= ' ' && c < 0x7f && c != '"' && c != '\\')
+            out[used++] = (char)c;
+        else
+            used += (size_t)snprintf(out + used, n - used, "\\x%02x", c);
+    }
+    out[used] = '\0';
+    return out;
+}
+
+static void dump_texts(struct dump *d, const struct entry *e)
+{
+    char name[4 * ENQ_NAME_BYTES + 8], owner[4 * ENQ_OWNER_BYTES + 8];
+    char text[sizeof(name) + sizeof(owner) + 64];
+    struct ask ask;
+
+    if (!entry_ask(d->map, e, &ask))
+        ask.key.bytes = ask.owner = "(damaged)";
+    snprintf(text, sizeof(text), " name \"%s\" fields %u owner \"%s\"\n",
+        printable(ask.key.bytes, name, sizeof(name)), e->fields,
+        printable(ask.owner, owner, sizeof(owner)));
+    put(d, text);
+}
+
 static bool dump_entry(void *context, struct entry *e)
 {
     static const char *const phases[] = {
         "free", "cached", "waiting", "held", "gone"};
     struct dump *d = context;
     uint64_t state = shm_load_acquire(&e->state);
-    char text[512];
-    struct ask ask;
+    char text[384];
 
     if (STATE_PHASE(state) < PHASE_WAITING || STATE_PHASE(state) > PHASE_GONE)
         return d->rc == 0;
-    if (!entry_ask(d->map, e, &ask))
-        ask.key.bytes = ask.owner = "(damaged)";
     snprintf(text, sizeof(text),
         "entry %x %s %c gone %u generation %u session %08x token %llu ticket "
-        "%llu shard %u next %x prev %x name \"%.127s\" owner \"%.127s\"\n",
+        "%llu shard %u next %x prev %x",
         map_ref(d->map, e), phases[STATE_PHASE(state)],
         mode_letter(STATE_MODE(state)), STATE_GONE(state),
         STATE_GENERATION(state), e->session, (unsigned long long)e->token,
         (unsigned long long)e->ticket, shard_of_hash(e->hash), e->next,
-        e->prev, ask.key.bytes, ask.owner);
+        e->prev);
     put(d, text);
+    dump_texts(d, e);
     return d->rc == 0;
 }
 

@@ -42,6 +42,7 @@ struct thread {
     struct magazine *magazine;
     struct cds_list_head magazines;
 
+    int64_t last_grant_ns; /* orders this thread's grants within a tick */
     int spin_credit; /* has spinning paid lately? (table/wait.c) */
 
     unsigned n_held;

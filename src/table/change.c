@@ -119,18 +119,19 @@ static int unlink_entry(struct scope *s, struct entry *e)
 /* --- time and token -------------------------------------------------------------- */
 
 /* From the coarse clock, unless the exact one was read anyway: what it lags
-   behind is added, so that nothing ends early. */
+   behind is added, so that nothing ends early. Grants of one thread within a
+   tick are told apart by a nanosecond each; those of two threads are not. */
 static void start_clock(struct scope *s, struct entry *e, int64_t ttl_ms)
 {
     mono_t from = s->now;
 
-    if (likely(from.ns == 0)) {
+    if (likely(from.ns == 0))
         from = sys.coarse();
-        e->since_ns = from.ns;
+    e->since_ns = from.ns > s->t->last_grant_ns ? from.ns
+                                                : s->t->last_grant_ns + 1;
+    s->t->last_grant_ns = e->since_ns;
+    if (likely(s->now.ns == 0))
         from = mono_add_ns(from, sys_coarse_lag_ns);
-    } else {
-        e->since_ns = from.ns;
-    }
     shm_store(&e->deadline_ns, mono_add_ms(from, ttl_ms).ns);
 }
 

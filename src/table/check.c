@@ -48,6 +48,25 @@ struct check {
     mono_t now;
 };
 
+/*
+ * Of the same owner's locks any may stand beside any: one of two cumulated E
+ * may have been demoted. So only what conflicts among different owners is
+ * wrong.
+ */
+static bool crowd_excludes(
+    const struct crowd *held, const struct map *map, const struct ask *ask)
+{
+    for (unsigned mode = 1; mode < MODES; mode++) {
+        if (held->of[mode].n == 0 ||
+            !mode_conflicts(map->modes, mode, ask->mode, false))
+            continue;
+        if (held->of[mode].mixed ||
+            !entry_owned_by(map, held->of[mode].first, ask))
+            return true;
+    }
+    return false;
+}
+
 /* --- rings ------------------------------------------------------------------------- */
 
 static void check_conflicts(struct check *c, struct entry *first)
@@ -62,7 +81,7 @@ static void check_conflicts(struct check *c, struct entry *first)
             continue;
         if (!entry_ask(c->map, e, &ask))
             check_note(c->report, "entry %x: damaged texts", map_ref(c->map, e));
-        else if (crowd_blocks(&held, c->map, &ask))
+        else if (crowd_excludes(&held, c->map, &ask))
             check_note(c->report,
                 "I5: \"%s\": entry %x (%c) is held beside one it conflicts "
                 "with",
@@ -261,7 +280,8 @@ static bool check_generic(void *context, struct entry *e)
         return true;
     if (entry_is(e, PHASE_HELD) && entry_ask(c->map, e, &ask)) {
         ask.ticket = 0;
-        if (judge(&s, &ask, e, &v) == 0 && v.holder != NULL)
+        if (judge(&s, &ask, e, &v) == 0 && v.holder != NULL &&
+            !entry_owned_by(c->map, v.holder, &ask))
             check_note(c->report,
                 "I5: generic entry %x is held beside %x, which conflicts",
                 map_ref(c->map, e), map_ref(c->map, v.holder));

@@ -118,14 +118,22 @@ struct entry *entry_of_handle(
     return STATE_GENERATION(*state) == generation ? e : NULL;
 }
 
+static int held_over(const struct map *map, const struct entry *e, mono_t now)
+{
+    if (mono_reached((mono_t){shm_load(&e->deadline_ns)}, now) &&
+        (e->on_death != ENQ_DEATH_KEEP || !session_is_dead(map, e->session)))
+        return ENQ_EXPIRED;
+    if (e->on_death == ENQ_DEATH_RELEASE && session_is_dead(map, e->session))
+        return ENQ_OWNERDIED;
+    return ENQ_OK;
+}
+
 int entry_over(const struct map *map, const struct entry *e, mono_t now)
 {
-    uint64_t state = shm_load_acquire(&e->state);
-    bool held = STATE_PHASE(state) == PHASE_HELD;
-
-    if (held && mono_reached((mono_t){e->deadline_ns}, now))
-        return ENQ_EXPIRED;
-    if (held && e->on_death != ENQ_DEATH_RELEASE)
-        return ENQ_OK;
-    return session_is_dead(map, e->session) ? ENQ_OWNERDIED : ENQ_OK;
+    if (STATE_PHASE(shm_load_acquire(&e->state)) == PHASE_HELD)
+        return held_over(map, e, now);
+    if (shm_load(&at_session(map, e->session)->state) == SESSION_ENDING ||
+        session_is_dead(map, e->session))
+        return ENQ_OWNERDIED;
+    return ENQ_OK;
 }

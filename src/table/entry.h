@@ -80,13 +80,31 @@ static inline enq_handle entry_handle(const struct map *map, struct entry *e)
         map_ref(map, e);
 }
 
+/* Where a request stands: its entry, and which use of that entry it is. An
+   entry that was given back may be another request's at any moment. */
+struct place {
+    struct entry *e;
+    uint32_t generation;
+    uint64_t ticket, token;
+};
+
+static inline enq_handle place_handle(
+    const struct map *map, const struct place *p)
+{
+    return (uint64_t)p->generation << HANDLE_REF_BITS | map_ref(map, p->e);
+}
+
 /* The entry that the handle names if its generation is still the handle's.
    *state is what it was then: act on it, or look again under the lock. */
 struct entry *entry_of_handle(
     const struct map *map, enq_handle handle, uint64_t *state);
 
-/* Why an entry that could be held no longer is: ENQ_EXPIRED or OWNERDIED;
-   ENQ_OK: it is not over. A waiter is over when its process is dead. */
+/*
+ * Why a live entry is over, though it may be linked still: ENQ_EXPIRED,
+ * ENQ_OWNERDIED; ENQ_OK: it is not. A waiter is over when its session is dead
+ * or ends. A KEEP lock of a dead session is not over, whatever its ttl: it
+ * stays until it is adopted or broken.
+ */
 int entry_over(const struct map *map, const struct entry *e, mono_t now);
 
 #endif

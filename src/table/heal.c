@@ -139,8 +139,10 @@ static void relink_generic(struct repair *r, struct entry *e)
     gate->head = map_ref(map, e);
 }
 
+/* Of two with one id, one has run out, and the other came after it. */
 static int relink_id(struct map *map, struct entry *e)
 {
+    struct entry *other;
     struct spot spot;
     struct ask ask;
 
@@ -148,9 +150,12 @@ static int relink_id(struct map *map, struct entry *e)
         return 0;
     if (!entry_ask(map, e, &ask) || !spot_of_entry_id(map, e, &spot))
         return ENQ_ECORRUPT;
-    if (index_find_id(map, &spot, ask.id) != NULL)
-        return 0; /* one that has run out, and its successor */
-    return index_add(map, &spot, e);
+    other = index_find_id(map, &spot, ask.id);
+    if (other == NULL)
+        return index_add(map, &spot, e);
+    if (entry_over(map, other, sys.now()) == ENQ_OK)
+        return 0;
+    return index_replace(map, &spot, other, e) ? 0 : ENQ_ECORRUPT;
 }
 
 /* Entries of the parts under repair stand still: their words are held, by us
@@ -418,8 +423,11 @@ int bury(struct session *s, struct thread *t, session_ref_t ref)
 
 int retire(struct session *s, struct thread *t)
 {
-    int rc = hold_release_all(s, t, s->ref, GONE_NOT);
+    int rc;
 
+    /* or a lock of ours that goes would be handed to a waiter of ours */
+    shm_store_release(&s->slot->state, SESSION_ENDING);
+    rc = hold_release_all(s, t, s->ref, GONE_NOT);
     if (rc == 0)
         erase(s->map, t, s->ref, false);
     return rc;

@@ -118,45 +118,56 @@ static int grip_drop(struct grip *g, enum gone gone)
     return rc;
 }
 
-/* Held, and past its deadline? By the coarse clock, which is never ahead. */
-static bool grip_expired(const struct grip *g)
+/* Is it over? Our own session lives, so that nothing but the deadline counts:
+   by the coarse clock, which is never ahead. */
+static inline int grip_over(const struct grip *g)
 {
-    return STATE_PHASE(g->state) == PHASE_HELD &&
-        mono_reached((mono_t){g->e->deadline_ns}, sys.coarse());
+    mono_t now = sys.coarse();
+
+    if (likely(g->e->session == g->scope.session->ref) &&
+        (STATE_PHASE(g->state) != PHASE_HELD ||
+            !mono_reached((mono_t){g->e->deadline_ns}, now)))
+        return ENQ_OK;
+    return entry_over(g->scope.map, g->e, now);
 }
 
-static int grip_expire(struct grip *g)
+/* Drops it, whoever asked; returns what it is over for. */
+static int grip_end(struct grip *g, int over)
 {
     int rc;
 
-    thread_count(g->scope.t, COUNT_EXPIRIES);
-    rc = grip_drop(g, GONE_EXPIRED);
-    return rc == 0 ? ENQ_EXPIRED : rc;
+    if (over == ENQ_EXPIRED)
+        thread_count(g->scope.t, COUNT_EXPIRIES);
+    rc = grip_drop(g, over == ENQ_EXPIRED ? GONE_EXPIRED : GONE_DIED);
+    return rc == 0 ? over : rc;
 }
 
 /* A lock that is not held, or not in a mode fit for this: why. */
 static int grip_held(struct session *s, struct thread *t, enq_handle handle,
     uint64_t token, struct grip *g)
 {
-    int rc = grip_take(g, s, t, handle, token);
+    int rc = grip_take(g, s, t, handle, token), over;
 
     if (rc != ENQ_OK)
         return rc;
-    if (grip_expired(g))
-        return grip_expire(g);
+    over = grip_over(g);
+    if (over != ENQ_OK)
+        return grip_end(g, over);
     if (STATE_PHASE(g->state) == PHASE_HELD)
         return ENQ_OK;
     scope_leave(&g->scope);
     return ENQ_REFUSED;
 }
 
-/* The holder has been told why his lock is gone: its entry is free again. */
+/* The holder has been told why his lock is gone: its entry is free again. But
+   a cancelled request is its waiter's, who has yet to be told. */
 static int forget_gone(struct session *s, enq_handle handle, int rc)
 {
     uint64_t state;
     struct entry *e = entry_of_handle(s->map, handle, &state);
 
     if (e != NULL && STATE_PHASE(state) == PHASE_GONE &&
+        STATE_GONE(state) != GONE_CANCELLED &&
         shm_load(&e->session) == s->ref)
         shm_cas(&e->state, &state,
             STATE(STATE_GENERATION(state) + 1, PHASE_FREE, 0, 0));
@@ -169,19 +180,16 @@ int hold_unlock(
     struct session *s, struct thread *t, enq_handle handle, uint64_t token)
 {
     struct grip g;
-    int rc = grip_take(&g, s, t, handle, token);
-    bool ours;
+    int rc = grip_take(&g, s, t, handle, token), over;
 
     if (unlikely(rc != ENQ_OK))
         return rc < 0 ? rc : forget_gone(s, handle, rc);
+    over = grip_over(&g);
+    if (unlikely(over != ENQ_OK))
+        return forget_gone(s, handle, grip_end(&g, over));
     if (unlikely(STATE_PHASE(g.state) == PHASE_WAITING)) {
         thread_count(t, COUNT_CANCELS);
         return grip_drop(&g, GONE_CANCELLED);
-    }
-    ours = g.e->session == s->ref;
-    if (unlikely(grip_expired(&g))) {
-        rc = grip_expire(&g);
-        return ours ? forget_gone(s, handle, rc) : rc;
     }
     thread_count(t, COUNT_RELEASES);
     return grip_drop(&g, GONE_NOT);
@@ -194,6 +202,7 @@ struct contest {
     struct entry *winner;
     const struct ask *ask; /* the winner's, as if it asked for the new mode */
     struct entry *loser, *blocker;
+    uint32_t queue;
     bool generic_lost;
 };
 
@@ -205,17 +214,22 @@ static bool see_rivals(void *context, struct entry *e)
     unsigned mode = STATE_MODE(shm_load(&e->state));
     bool same;
 
-    if (e == c->winner || !entry_is(e, PHASE_HELD) ||
+    if (e == c->winner ||
         entry_over(c->s->map, e, scope_clock(c->s)) != ENQ_OK)
         return true;
+    if (!entry_is(e, PHASE_HELD)) {
+        c->queue++;
+        return true;
+    }
     if (mode_promoted(mode) == c->ask->mode) {
         c->loser = e;
         return true;
     }
     same = entry_owned_by(c->s->map, e, c->ask);
-    if (mode_conflicts(c->s->map->modes, mode, c->ask->mode, same))
+    if (mode_conflicts(c->s->map->modes, mode, c->ask->mode, same) &&
+        granted_earlier(e, c->blocker))
         c->blocker = e;
-    return c->blocker == NULL;
+    return true;
 }
 
 static int remove_losers(struct contest *c)
@@ -255,7 +269,7 @@ static int promote_gripped(
     if (rc != 0)
         return rc;
     if (c.blocker != NULL) {
-        tell_blocker(&g->scope, c.blocker, 0, blocker);
+        tell_blocker(&g->scope, c.blocker, c.queue, blocker);
         return ENQ_REFUSED;
     }
     rc = remove_losers(&c);
@@ -342,21 +356,36 @@ int hold_renew(struct session *s, struct thread *t, enq_handle handle,
     return rc;
 }
 
-int hold_valid(const struct map *map, enq_handle handle)
+int hold_valid(const struct map *map, session_ref_t own, enq_handle handle)
 {
     uint64_t state;
     struct entry *e = entry_of_handle(map, handle, &state);
     mono_t deadline;
+    int over;
 
     if (e == NULL)
         return ENQ_NOTHELD;
     if (STATE_PHASE(state) != PHASE_HELD)
         return gone_result(state);
     deadline = (mono_t){shm_load(&e->deadline_ns)};
-    if (mono_is_never(deadline) || !mono_reached(deadline, sys.coarse()))
+    if (likely(shm_load(&e->session) == own) &&
+        (mono_is_never(deadline) || !mono_reached(deadline, sys.coarse())))
         return ENQ_OK;
+    over = entry_over(map, e, sys.coarse());
     /* unless it has been used anew since we looked */
-    return shm_load_acquire(&e->state) == state ? ENQ_EXPIRED : ENQ_NOTHELD;
+    return shm_load_acquire(&e->state) == state ? over : ENQ_NOTHELD;
+}
+
+int hold_alive(const struct map *map, enq_handle handle)
+{
+    uint64_t state;
+    struct entry *e = entry_of_handle(map, handle, &state);
+
+    if (e == NULL)
+        return ENQ_NOTHELD;
+    if (!state_is_live(state))
+        return gone_result(state);
+    return entry_over(map, e, sys.now());
 }
 
 /* --- adopt and break ---------------------------------------------------------------- */
@@ -402,19 +431,34 @@ struct end {
     int rc;
 };
 
-/* A waiter whose session ends has nobody to be told; a holder's handle may
-   have been passed on, and says that its holder died. */
+/* What becomes of an entry of a session that ends; GONE_NOT with *stays: it
+   outlives the session. A thread that waits while another closes is told. */
+static enum gone fate(const struct end *end, const struct entry *e, bool *stays)
+{
+    bool waiting = entry_is(e, PHASE_WAITING);
+
+    *stays = false;
+    if (waiting && end->gone == GONE_NOT)
+        return GONE_CANCELLED;
+    if (waiting || e->on_death == ENQ_DEATH_RELEASE)
+        return end->gone;
+    *stays = entry_over(end->s->map, e, sys.now()) == ENQ_OK;
+    return *stays ? GONE_NOT : GONE_EXPIRED;
+}
+
 static bool end_one(void *context, struct entry *e)
 {
     struct end *end = context;
     uint64_t state = shm_load_acquire(&e->state);
     struct grip g;
-    bool waiting = STATE_PHASE(state) == PHASE_WAITING;
+    enum gone gone;
+    bool stays;
 
-    if (!state_is_live(state) || shm_load(&e->session) != end->ref ||
-        (!waiting && e->on_death != ENQ_DEATH_RELEASE))
+    if (!state_is_live(state) || shm_load(&e->session) != end->ref)
         return true;
-    if (grip_take(&g, end->s, end->t,
+    gone = fate(end, e, &stays);
+    if (stays ||
+        grip_take(&g, end->s, end->t,
             (uint64_t)STATE_GENERATION(state) << HANDLE_REF_BITS |
                 map_ref(end->s->map, e),
             0) != ENQ_OK)
@@ -423,9 +467,7 @@ static bool end_one(void *context, struct entry *e)
         scope_leave(&g.scope); /* adopted meanwhile */
         return true;
     }
-    /* a thread that waits while another closes is told */
-    end->rc = grip_drop(&g,
-        waiting && end->gone == GONE_NOT ? GONE_CANCELLED : end->gone);
+    end->rc = grip_drop(&g, gone);
     return end->rc == 0;
 }
 

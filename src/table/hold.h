@@ -24,8 +24,12 @@ int hold_demote(
 int hold_renew(struct session *s, struct thread *t, enq_handle handle,
     uint64_t token, int64_t ttl_ms);
 
-/* One load, and the coarse clock where there is a ttl. */
-int hold_valid(const struct map *map, enq_handle handle);
+/* One cache line, and the coarse clock where there is a ttl; more if the lock
+   is not of the session `own`. */
+int hold_valid(const struct map *map, session_ref_t own, enq_handle handle);
+
+/* ENQ_OK for a lock or a waiting request; else why it is gone. */
+int hold_alive(const struct map *map, enq_handle handle);
 
 int hold_adopt(struct session *s, struct thread *t, enq_handle handle,
     struct enq_grant *grant);

@@ -55,13 +55,17 @@ static struct entry *find_brought(
 }
 
 struct entry *ids_find(
-    struct map *map, struct thread *t, const char *id, uint64_t *state)
+    struct map *map, struct thread *t, const char *id, enq_handle *handle)
 {
-    struct entry *e = find_brought(map, t, id, state);
+    uint64_t state;
+    struct entry *e = find_brought(map, t, id, &state);
 
     if (e == NULL)
-        e = find_derived(map, id, state);
-    return e != NULL && state_is_live(*state) ? e : NULL;
+        e = find_derived(map, id, &state);
+    if (e != NULL)
+        *handle = (uint64_t)STATE_GENERATION(state) << HANDLE_REF_BITS |
+            map_ref(map, e);
+    return e;
 }
 
 void ids_text(const struct map *map, const struct entry *e, uint64_t state,

@@ -15,10 +15,13 @@
 int ids_claim_locked(struct map *map, const struct spot *spot, const char *id,
     struct entry *e, mono_t now);
 
-/* The live entry that has this id, brought or derived; *state as it was. NULL:
-   none has. */
+/*
+ * The entry that has this id, brought or derived, and the handle that names
+ * it. A derived id finds its entry also when the lock is gone, as long as that
+ * is remembered; one that was brought, only while it is live.
+ */
 struct entry *ids_find(
-    struct map *map, struct thread *t, const char *id, uint64_t *state);
+    struct map *map, struct thread *t, const char *id, enq_handle *handle);
 
 /* The id of an entry as text. `state`: what it was when the entry was read. */
 void ids_text(const struct map *map, const struct entry *e, uint64_t state,

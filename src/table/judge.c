@@ -14,7 +14,7 @@ struct bench {
     uint32_t rivals; /* earlier waiters that conflict, beyond the window */
 };
 
-static bool granted_earlier(const struct entry *a, const struct entry *b)
+bool granted_earlier(const struct entry *a, const struct entry *b)
 {
     if (b == NULL || a->since_ns != b->since_ns)
         return b == NULL || a->since_ns < b->since_ns;

@@ -14,6 +14,9 @@ struct verdict {
     bool over;            /* something that overlaps has run out: see serve() */
 };
 
+/* Was `a` granted before `b`, or is there no `b`? */
+bool granted_earlier(const struct entry *a, const struct entry *b);
+
 static inline struct entry *verdict_blocker(const struct verdict *v)
 {
     return v->holder != NULL ? v->holder : v->waiter;

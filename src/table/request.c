@@ -88,23 +88,26 @@ static int request_inside(struct scope *s, const struct ask *ask, bool queue,
 }
 
 int request_lock(struct session *s, struct thread *t, const struct ask *ask,
-    bool queue, struct entry **out, struct enq_blocker *blocker)
+    bool queue, struct place *out, struct enq_blocker *blocker)
 {
     struct scope scope = {.map = s->map, .t = t, .session = s};
-    int rc = slab_take(s, t, ask_payload_bytes(ask), out);
+    int rc = slab_take(s, t, ask_payload_bytes(ask), &out->e);
 
     if (unlikely(rc != 0))
         return rc;
-    entry_fill(*out, ask);
+    entry_fill(out->e, ask);
+    out->generation = STATE_GENERATION(shm_load(&out->e->state));
     ENQ_POINT("lock.entry_filled");
     rc = scope_enter(&scope, &ask->key);
     if (likely(rc == 0)) {
         ENQ_POINT("lock.shard_locked");
-        rc = request_inside(&scope, ask, queue, *out, blocker);
+        rc = request_inside(&scope, ask, queue, out->e, blocker);
+        out->ticket = out->e->ticket;
+        out->token = out->e->token;
         scope_leave(&scope);
     }
     if (unlikely(rc != ENQ_OK && rc != ENQ_PENDING))
-        slab_give(s, t, *out);
+        slab_give(s, t, out->e);
     return rc;
 }
 

@@ -26,7 +26,9 @@ static bool is_due(struct scope *s, const struct entry *e, struct entry *self)
 struct pass {
     struct scope *s;
     struct entry *self;
-    struct crowd held, queued;
+    struct crowd held;
+    struct crowd queued; /* those who stay, and are due */
+    struct crowd poked;
     bool waiters;
 };
 
@@ -84,10 +86,13 @@ static int serve_waiter(struct pass *p, struct entry *e)
         crowd_add(&p->held, p->s->map, e);
         return rc;
     }
-    if (!stay)
-        change_poke(p->s, e);
-    if (!stay || due)
+    if (stay && due)
         crowd_add(&p->queued, p->s->map, e);
+    /* of several that exclude each other, one is told: no herd */
+    if (stay || crowd_blocks(&p->poked, p->s->map, &ask))
+        return 0;
+    change_poke(p->s, e);
+    crowd_add(&p->poked, p->s->map, e);
     return 0;
 }
 
@@ -134,6 +139,7 @@ static bool see_next_waiter(void *context, struct entry *e)
 
     if (entry_is(e, PHASE_WAITING) && e->ticket > f->after &&
         (f->found == NULL || e->ticket < f->found->ticket) &&
+        entry_over(f->s->map, e, scope_clock(f->s)) == ENQ_OK &&
         !passed_over(f, e))
         f->found = e;
     return true;

@@ -200,8 +200,11 @@ static int claim(
 
     if (rc == ENQ_EFULL) {
         thread_count(t, COUNT_OVERFLOWS);
-        return why(rc, "%s is full: it was made for %u locks", s->map->path,
-            s->map->h->slots_max);
+        return why(rc,
+            "%s is full: its %u slots are taken, in pages of %u that belong "
+            "to one session each",
+            s->map->path, s->map->h->slab_pages_max * SMALL_PER_PAGE,
+            SMALL_PER_PAGE);
     }
     if (rc != 0)
         return why(rc, "cannot grow %s: %s", s->map->path, enq_strerror(rc));

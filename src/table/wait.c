@@ -26,7 +26,8 @@ void (*wait_report_death)(struct session *s);
 struct watch_list {
     struct scope *s;
     const struct ask *ask;
-    struct entry *self, *before; /* the waiter just before */
+    struct entry *self;
+    struct entry *before; /* the waiter just before */
     struct sys_watch watch[SYS_WATCHES_MAX];
     unsigned n;
     mono_t until;
@@ -53,7 +54,8 @@ static bool see_blocker(void *context, struct entry *e)
             w->ask->mode, same))
         return true;
     if (STATE_PHASE(state) == PHASE_HELD) {
-        w->until = mono_min(w->until, (mono_t){e->deadline_ns});
+        if (!mono_reached((mono_t){e->deadline_ns}, scope_clock(w->s)))
+            w->until = mono_min(w->until, (mono_t){e->deadline_ns});
         if (e->on_death == ENQ_DEATH_RELEASE)
             watch_session(w, e->session);
     } else if (e->ticket < w->self->ticket &&
@@ -109,37 +111,50 @@ static int give_up(struct scope *s, const struct ask *ask, struct entry *e,
     return rc == 0 ? ENQ_TIMEDOUT : rc;
 }
 
-static int look_inside(struct scope *s, const struct ask *ask,
-    struct entry *e, mono_t deadline, struct enq_blocker *blocker)
+/* Once given back, by whom and why ever, the entry may be anyone's. */
+static bool still_mine(const struct place *p)
 {
+    uint64_t state = shm_load_acquire(&p->e->state);
+
+    return STATE_GENERATION(state) == p->generation;
+}
+
+static int look_inside(struct scope *s, const struct ask *ask,
+    struct place *p, mono_t deadline, struct enq_blocker *blocker)
+{
+    struct entry *e = p->e;
     int rc = 0;
 
+    if (!still_mine(p))
+        return ENQ_CANCELLED;
     if (entry_is(e, PHASE_WAITING)) {
         change_unpoke(s, e);
         rc = serve(s, &ask->key, e);
     }
     if (rc != 0)
         return rc;
+    p->token = e->token;
     if (entry_is(e, PHASE_HELD))
         return ENQ_OK;
     if (entry_is(e, PHASE_GONE))
         return collect(e, shm_load(&e->state));
-    if (!entry_is(e, PHASE_WAITING))
-        return ENQ_CANCELLED; /* freed with its session */
+    if (!still_mine(p))
+        return ENQ_CANCELLED;
     if (mono_reached(deadline, scope_clock(s)))
         return give_up(s, ask, e, blocker);
     return ENQ_PENDING;
 }
 
-/* With a list to fill, or without. */
+/* With a list to fill, or without. The scope is that of what was asked for:
+   the entry might be another's by now. */
 static int look(struct watch_list *w, struct scope *s, const struct ask *ask,
-    struct entry *e, mono_t deadline, struct enq_blocker *blocker)
+    struct place *p, mono_t deadline, struct enq_blocker *blocker)
 {
-    int rc = scope_enter_entry(s, e), fault = 0;
+    int rc = scope_enter(s, &ask->key), fault = 0;
 
     if (rc != 0)
         return rc;
-    rc = look_inside(s, ask, e, deadline, blocker);
+    rc = look_inside(s, ask, p, deadline, blocker);
     if (rc == ENQ_PENDING && w != NULL)
         fault = watch_blockers(w, deadline);
     scope_leave(s);
@@ -147,11 +162,13 @@ static int look(struct watch_list *w, struct scope *s, const struct ask *ask,
 }
 
 int wait_look(struct session *s, struct thread *t, const struct ask *ask,
-    struct entry *e, mono_t deadline, struct enq_blocker *blocker)
+    struct place *place, mono_t deadline, struct enq_blocker *blocker)
 {
     struct scope scope = {.map = s->map, .t = t, .session = s};
+    struct ask waiting = *ask;
 
-    return look(NULL, &scope, ask, e, deadline, blocker);
+    waiting.ticket = place->ticket;
+    return look(NULL, &scope, &waiting, place, deadline, blocker);
 }
 
 /* --- spinning ------------------------------------------------------------------- */
@@ -221,22 +238,21 @@ static void sleep_on(struct watch_list *w, struct entry *e)
 }
 
 int wait_for_grant(struct session *s, struct thread *t, const struct ask *ask,
-    struct entry *e, mono_t deadline, struct enq_blocker *blocker)
+    struct place *place, mono_t deadline, struct enq_blocker *blocker)
 {
     struct scope scope = {.map = s->map, .t = t, .session = s};
     struct ask waiting = *ask;
-    struct watch_list w = {.s = &scope, .ask = &waiting, .self = e};
+    struct watch_list w = {.s = &scope, .ask = &waiting, .self = place->e};
     int rc;
 
-    waiting.ticket = e->ticket;
+    waiting.ticket = place->ticket;
     for (;;) {
-        scope.now = (mono_t){0};
-        rc = look(&w, &scope, &waiting, e, deadline, blocker);
+        rc = look(&w, &scope, &waiting, place, deadline, blocker);
         if (rc != ENQ_PENDING)
             return rc;
         if (may_spin(&w, t) && spin(&w, t))
             continue;
-        sleep_on(&w, e);
+        sleep_on(&w, place->e);
         pass_on_deaths(&w);
     }
 }

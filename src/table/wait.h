@@ -11,13 +11,14 @@
  * less; if grant and deadline meet, the grant wins.
  *
  * @ask      what was asked for; its owner's and key's bytes are used.
+ * @place    as request_lock() gave it; its token is set on ENQ_OK.
  * @blocker  filled on ENQ_TIMEDOUT; may be NULL.
  *
  * Returns: ENQ_OK, ENQ_TIMEDOUT, ENQ_CANCELLED: then the entry is given back.
  * Faults:  ENQ_ECORRUPT.
  */
 int wait_for_grant(struct session *s, struct thread *t, const struct ask *ask,
-    struct entry *e, mono_t deadline, struct enq_blocker *blocker);
+    struct place *place, mono_t deadline, struct enq_blocker *blocker);
 
 /*
  * One look at the table on behalf of a waiter, as it does whenever it wakes
@@ -25,7 +26,7 @@ int wait_for_grant(struct session *s, struct thread *t, const struct ask *ask,
  * Returns: as wait_for_grant(), or ENQ_PENDING.
  */
 int wait_look(struct session *s, struct thread *t, const struct ask *ask,
-    struct entry *e, mono_t deadline, struct enq_blocker *blocker);
+    struct place *place, mono_t deadline, struct enq_blocker *blocker);
 
 /* Told by a watcher that a session died: floor 5 has it buried by the helper
    thread, in the background. */
