@@ -118,12 +118,20 @@ struct entry *entry_of_handle(
     return STATE_GENERATION(*state) == generation ? e : NULL;
 }
 
+/* Dead, or being closed: in both cases all that ends with a session ends at
+   one moment, however long it takes to clean up. */
+static bool session_is_over(const struct map *map, session_ref_t ref)
+{
+    return shm_load(&at_session(map, ref)->state) == SESSION_ENDING ||
+        session_is_dead(map, ref);
+}
+
 static int held_over(const struct map *map, const struct entry *e, mono_t now)
 {
     if (mono_reached((mono_t){shm_load(&e->deadline_ns)}, now) &&
         (e->on_death != ENQ_DEATH_KEEP || !session_is_dead(map, e->session)))
         return ENQ_EXPIRED;
-    if (e->on_death == ENQ_DEATH_RELEASE && session_is_dead(map, e->session))
+    if (e->on_death == ENQ_DEATH_RELEASE && session_is_over(map, e->session))
         return ENQ_OWNERDIED;
     return ENQ_OK;
 }
@@ -132,8 +140,5 @@ int entry_over(const struct map *map, const struct entry *e, mono_t now)
 {
     if (STATE_PHASE(shm_load_acquire(&e->state)) == PHASE_HELD)
         return held_over(map, e, now);
-    if (shm_load(&at_session(map, e->session)->state) == SESSION_ENDING ||
-        session_is_dead(map, e->session))
-        return ENQ_OWNERDIED;
-    return ENQ_OK;
+    return session_is_over(map, e->session) ? ENQ_OWNERDIED : ENQ_OK;
 }

@@ -425,7 +425,8 @@ int retire(struct session *s, struct thread *t)
 {
     int rc;
 
-    /* or a lock of ours that goes would be handed to a waiter of ours */
+    /* all of it ends here: a lock of ours that goes must not be handed to a
+       waiter of ours, nor excuse one */
     shm_store_release(&s->slot->state, SESSION_ENDING);
     rc = hold_release_all(s, t, s->ref, GONE_NOT);
     if (rc == 0)
