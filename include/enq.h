@@ -81,7 +81,12 @@ enum enq_result {
  * S shared; E exclusive and cumulative for its owner; X exclusive; O
  * optimistic: shared with other O until one of them is promoted to E.
  */
-enum enq_mode { ENQ_MODE_S = 1, ENQ_MODE_E = 2, ENQ_MODE_X = 3, ENQ_MODE_O = 4 };
+enum enq_mode {
+    ENQ_MODE_S = 1,
+    ENQ_MODE_E = 2,
+    ENQ_MODE_X = 3,
+    ENQ_MODE_O = 4
+};
 
 /* What the death of the holder's process (or remote session) does. A KEEP
    lock that is orphaned outlives its ttl: nobody gets it by waiting. */
@@ -147,19 +152,20 @@ struct enq_grant {
 };
 
 struct enq_open_opts {
-    size_t size;        /* sizeof(struct enq_open_opts) */
-    uint32_t slots;     /* most locks held + waiting in a new segment;
-                           0 = 10,000,000; memory is taken as they come, by
-                           pages of 21 (3, where name, key, owner and id take
-                           more than 76 bytes) that belong to one session
-                           each: slots is rounded up to whole pages */
-    uint32_t mode;      /* permissions of a new segment; 0 = 0600 */
-    const char *compat; /* mode table of a new segment: NULL = "enqueue", "sap" */
-    uint32_t strict;    /* a new segment: nobody ever overtakes a waiter */
-    const char *owner;  /* default owner; NULL = $ENQ_OWNER or user@host:pid */
-    int64_t grace_ms;   /* remote */
+    size_t size;    /* sizeof(struct enq_open_opts) */
+    uint32_t slots; /* most locks held + waiting in a new segment;
+                       0 = 10,000,000; memory is taken as they come, by
+                       pages of 21 (3, where name, key, owner and id take
+                       more than 76 bytes) that belong to one session
+                       each: slots is rounded up to whole pages */
+    uint32_t mode;  /* permissions of a new segment; 0 = 0600 */
+    const char
+        *compat;     /* mode table of a new segment: NULL = "enqueue", "sap" */
+    uint32_t strict; /* a new segment: nobody ever overtakes a waiter */
+    const char *owner; /* default owner; NULL = $ENQ_OWNER or user@host:pid */
+    int64_t grace_ms;  /* remote */
     const char *token, *cafile, *certfile, *keyfile; /* remote */
-    uint32_t flags;     /* enum enq_open_flags */
+    uint32_t flags;                                  /* enum enq_open_flags */
 };
 
 enum enq_open_flags {
@@ -382,7 +388,7 @@ struct enq_stats {
     uint64_t releases, expiries, promotes, promotes_refused, lost, forced;
     uint64_t overflows, owner_deaths, recoveries, contended;
     char overflow_owner[ENQ_OWNER_BYTES]; /* who filled it last */
-    uint32_t unlinked; /* the name is gone: no new grants */
+    uint32_t unlinked;                    /* the name is gone: no new grants */
 };
 
 /* Returns: ENQ_OK. Faults: -E2BIG, ENQ_EFORKED, ENQ_ECORRUPT. */

@@ -63,7 +63,7 @@ void helper_forget(void)
     helper.n = 0;
 }
 
-/* --- in the helper thread ------------------------------------------------------------ */
+/* --- in the helper thread --- */
 
 static int do_begin(struct enq *e)
 {
@@ -79,9 +79,8 @@ static bool map_in_use(const struct map *map)
 {
     struct enq *e;
 
-    cds_list_for_each_entry (e, &helper.attachments, node)
-        if (e->map == map)
-            return true;
+    cds_list_for_each_entry(e, &helper.attachments,
+        node) if (e->map == map) return true;
     return false;
 }
 
@@ -128,7 +127,8 @@ static void make_round(void)
 {
     struct enq *e;
 
-    cds_list_for_each_entry (e, &helper.attachments, node) {
+    cds_list_for_each_entry(e, &helper.attachments, node)
+    {
         struct thread *t = thread_enter(e->map);
 
         if (t != NULL)
@@ -155,7 +155,7 @@ static void *helper_main(void *nothing)
     return nothing;
 }
 
-/* --- in the application's threads ------------------------------------------------------ */
+/* --- in the application's threads --- */
 
 /* Signals are for the application's threads. */
 static int start_thread(void)

@@ -70,8 +70,8 @@ ENQ_API int enq_demote(struct enq *e, enq_handle handle, uint64_t token)
     return say(rc, "demote");
 }
 
-ENQ_API int enq_renew(
-    struct enq *e, enq_handle handle, uint64_t token, int64_t ttl_ms)
+ENQ_API int enq_renew(struct enq *e, enq_handle handle, uint64_t token,
+    int64_t ttl_ms)
 {
     struct thread *t;
     int rc = attachment_enter(e, &t);
@@ -93,7 +93,7 @@ ENQ_API int enq_valid(struct enq *e, enq_handle handle)
     return likely(rc == ENQ_OK) ? rc : say(rc, "rely on the lock");
 }
 
-/* --- by id ------------------------------------------------------------------------------ */
+/* --- by id --- */
 
 static int judge_id(const char *id)
 {
@@ -128,8 +128,7 @@ static bool see_id(void *context, struct entry *e)
     ids_text(search->map, e, state, text);
     if (strcmp(text, search->id) != 0)
         return true;
-    search->handle =
-        (uint64_t)STATE_GENERATION(state) << HANDLE_REF_BITS |
+    search->handle = (uint64_t)STATE_GENERATION(state) << HANDLE_REF_BITS |
         map_ref(search->map, e);
     return false;
 }

@@ -18,7 +18,7 @@
 #define RETRY_DEFAULT_MS 5
 #define RETRY_CAP_MS 10000
 
-/* --- what is asked for -------------------------------------------------------------- */
+/* --- what is asked for --- */
 
 static int judge_times(const struct enq_req *req)
 {
@@ -44,14 +44,14 @@ static int judge_choices(const struct enq_req *req)
         return why(-EINVAL, "unknown on_death %d", (int)req->on_death);
     if (unlikely(req->flags & ~(uint32_t)(ENQ_TEST | ENQ_NO_DEADLOCK)))
         return why(-EINVAL, "unknown flags %#x in the request", req->flags);
-    if (likely((req->wait_ms | req->ttl_ms | req->heartbeat_ms |
-                   req->delay_ms | req->retry_ms | req->retries) == 0))
+    if (likely((req->wait_ms | req->ttl_ms | req->heartbeat_ms | req->delay_ms |
+                   req->retry_ms | req->retries) == 0))
         return 0;
     return judge_times(req);
 }
 
-static int take_owner(
-    const struct enq *e, const struct enq_req *req, struct ask *ask)
+static int take_owner(const struct enq *e, const struct enq_req *req,
+    struct ask *ask)
 {
     size_t n;
 
@@ -61,8 +61,7 @@ static int take_owner(
         return why(-ENAMETOOLONG, "the owner \"%.32s...\" is longer than %d",
             ask->owner, ENQ_OWNER_BYTES - 1);
     ask->owner_bytes = (uint16_t)n;
-    ask->owner_hash =
-        (uint32_t)hash_bytes(ask->owner, n, e->map->hash_seed);
+    ask->owner_hash = (uint32_t)hash_bytes(ask->owner, n, e->map->hash_seed);
     return 0;
 }
 
@@ -103,7 +102,7 @@ static int take_request(const struct enq *e, const struct enq_req *req,
     return rc;
 }
 
-/* --- attempts ------------------------------------------------------------------------ */
+/* --- attempts --- */
 
 /* What a refusal says, if anybody asks. */
 struct refusal {
@@ -133,8 +132,7 @@ static void put_key(const struct key *key, char *out, size_t n)
     out[bytes] = '\0';
 }
 
-static int refuse(
-    int rc, const struct ask *ask, const struct enq_blocker *b)
+static int refuse(int rc, const struct ask *ask, const struct enq_blocker *b)
 {
     struct refusal r = {
         .mode = b->mode, .waiting = b->waiting, .age_ms = b->age_ms};
@@ -145,8 +143,7 @@ static int refuse(
     return why_later(rc, refusal_words, &r, sizeof(r));
 }
 
-static int explain(
-    int rc, const struct ask *ask, const struct enq_blocker *b)
+static int explain(int rc, const struct ask *ask, const struct enq_blocker *b)
 {
     switch (rc) {
     case ENQ_BUSY:
@@ -155,8 +152,8 @@ static int explain(
     case ENQ_EXISTS:
         return why(rc, "a lock with id \"%.127s\" exists already", ask->id);
     case ENQ_CANCELLED:
-        return why(
-            rc, "the request for \"%.64s\" was cancelled", ask->key.bytes);
+        return why(rc, "the request for \"%.64s\" was cancelled",
+            ask->key.bytes);
     case ENQ_ECORRUPT:
         return why(rc, "the segment is damaged: run lockctl doctor");
     default:
@@ -197,8 +194,8 @@ static void note_overflow(struct enq *e, const struct ask *ask)
     owner[ENQ_OWNER_BYTES - 1] = '\0';
 }
 
-static int attempt(struct enq *e, struct thread *t,
-    const struct enq_req *req, const struct ask *ask, struct enq_grant *grant)
+static int attempt(struct enq *e, struct thread *t, const struct enq_req *req,
+    const struct ask *ask, struct enq_grant *grant)
 {
     struct place place;
     int rc;
@@ -225,7 +222,7 @@ static int attempt(struct enq *e, struct thread *t,
     return rc;
 }
 
-/* --- retries ---------------------------------------------------------------------------- */
+/* --- retries --- */
 
 /* Full jitter: anything from nothing to the step. Jitter after the cap. */
 static void pause_between(int64_t step_ms, uint64_t *dice)
@@ -258,7 +255,7 @@ static int retry(struct enq *e, struct thread *t, const struct enq_req *req,
     return rc;
 }
 
-/* --- the calls ---------------------------------------------------------------------------- */
+/* --- the calls --- */
 
 static int lock_known(struct enq *e, struct thread *t,
     const struct enq_req *req, struct enq_grant *grant)
@@ -280,8 +277,8 @@ static int lock_known(struct enq *e, struct thread *t,
     return likely(rc == ENQ_OK) ? rc : explain(rc, &ask, &grant->blocker);
 }
 
-ENQ_API int enq_lock(
-    struct enq *e, const struct enq_req *req, struct enq_grant *grant)
+ENQ_API int enq_lock(struct enq *e, const struct enq_req *req,
+    struct enq_grant *grant)
 {
     struct enq_grant unwanted;
     struct enq_req copy;
@@ -306,8 +303,8 @@ ENQ_API int enq_lock(
     return lock_known(e, t, req, grant);
 }
 
-ENQ_API int enq_spec_parse(
-    const char *spec, struct enq_req *req, char *buf, size_t n)
+ENQ_API int enq_spec_parse(const char *spec, struct enq_req *req, char *buf,
+    size_t n)
 {
     if (req == NULL)
         return why(-EINVAL, "no request (NULL)");
@@ -315,12 +312,12 @@ ENQ_API int enq_spec_parse(
 }
 
 ENQ_API int enq_lock_spec(struct enq *e, const char *spec, const char *mode,
-    const char *owner, int64_t wait_ms, int64_t ttl_ms,
-    struct enq_grant *grant)
+    const char *owner, int64_t wait_ms, int64_t ttl_ms, struct enq_grant *grant)
 {
     char buf[KEY_BYTES_MAX + ENQ_KEY_FIELDS_MAX];
-    struct enq_req req = {
-        .size = sizeof(req), .owner = owner, .wait_ms = wait_ms,
+    struct enq_req req = {.size = sizeof(req),
+        .owner = owner,
+        .wait_ms = wait_ms,
         .ttl_ms = ttl_ms};
     int rc = spec_parse(spec, &req, buf, sizeof(buf));
 

@@ -14,7 +14,7 @@
 #include "table/survey.h"
 #include "table/tell.h"
 
-/* --- list ------------------------------------------------------------------------------- */
+/* --- list --- */
 
 struct list {
     struct survey_filter filter;
@@ -59,8 +59,8 @@ static bool copy_one(const struct map *map, const struct survey_found *found,
 }
 
 /* Copies of the first n; those that have changed since are left out. */
-static void copy_out(
-    const struct map *map, struct list *l, struct enq_info *out, size_t n)
+static void copy_out(const struct map *map, struct list *l,
+    struct enq_info *out, size_t n)
 {
     struct tell_clocks clocks = tell_clocks();
     size_t copied = 0, gone = 0;
@@ -147,7 +147,7 @@ ENQ_API int enq_list(struct enq *e, const char *name, const char *owner,
     return rc;
 }
 
-/* --- stat --------------------------------------------------------------------------------- */
+/* --- stat --- */
 
 ENQ_API int enq_stat(struct enq *e, struct enq_stats *out)
 {
@@ -169,7 +169,7 @@ ENQ_API int enq_stat(struct enq *e, struct enq_stats *out)
     return ENQ_OK;
 }
 
-/* --- doctor --------------------------------------------------------------------------------- */
+/* --- doctor --- */
 
 static void look_for_dead(const struct map *map, struct check_report *report)
 {
@@ -178,8 +178,10 @@ static void look_for_dead(const struct map *map, struct check_report *report)
 
         if (ref != 0 && session_is_dead(map, ref) &&
             shm_load(&map->sessions[i].ref) == ref)
-            check_note(report, "the session of process %u is dead, and not "
-                "cleaned up yet", map->sessions[i].pid);
+            check_note(report,
+                "the session of process %u is dead, and not "
+                "cleaned up yet",
+                map->sessions[i].pid);
     }
 }
 
@@ -188,8 +190,10 @@ static void look_at_room(const struct map *map, struct check_report *report)
     const struct seg_header *h = map->h;
 
     if (shm_load(&h->unlinked) || map_unlinked(map))
-        check_note(report, "%s has lost its name: no new locks are granted; "
-            "restart its users", map->path);
+        check_note(report,
+            "%s has lost its name: no new locks are granted; "
+            "restart its users",
+            map->path);
     if (shm_load(&h->slab_pages) >= h->slab_pages_max / 10 * 9 + 1 &&
         shm_load(&h->orphan_pages) == 0)
         check_note(report, "the table is nearly full: %u of %u pages",
@@ -239,7 +243,7 @@ ENQ_API int enq_doctor(struct enq *e, uint32_t flags, char *report, size_t n)
     return (int)r.findings;
 }
 
-/* --- dump ----------------------------------------------------------------------------------- */
+/* --- dump --- */
 
 struct dump {
     const struct map *map;

@@ -26,15 +26,17 @@ int attachment_refuse(const struct enq *e)
     return why(-EROFS, "the attachment to %s is for looking only", e->path);
 }
 
-/* --- options ------------------------------------------------------------------------ */
+/* --- options --- */
 
 static int judge_compat(const char *compat, struct header_wish *make)
 {
     int number = mode_table_find(compat == NULL ? "enqueue" : compat);
 
     if (number < 0)
-        return why(-EINVAL, "there is no mode table \"%.64s\": \"enqueue\", "
-            "\"sap\"", compat);
+        return why(-EINVAL,
+            "there is no mode table \"%.64s\": \"enqueue\", "
+            "\"sap\"",
+            compat);
     make->compat = (uint32_t)number;
     return 0;
 }
@@ -45,8 +47,7 @@ static int judge_opts(const struct enq_open_opts *o, struct map_wish *wish)
     wish->make.mode = o->mode == 0 ? 0600 : o->mode;
     wish->make.strict = o->strict != 0;
     wish->readonly = (o->flags & ENQ_OPEN_READONLY) != 0;
-    wish->existing =
-        wish->readonly || (o->flags & ENQ_OPEN_EXISTING) != 0;
+    wish->existing = wish->readonly || (o->flags & ENQ_OPEN_EXISTING) != 0;
     if (o->flags & ~(uint32_t)(ENQ_OPEN_READONLY | ENQ_OPEN_EXISTING))
         return why(-EINVAL, "unknown flags %#x in the options", o->flags);
     if (wish->make.slots > SLOTS_MAX)
@@ -73,7 +74,7 @@ static void default_owner(const char *wanted, char owner[ENQ_OWNER_BYTES])
     if (wanted == NULL)
         wanted = getenv("ENQ_OWNER");
     if (wanted != NULL && strlen(wanted) < ENQ_OWNER_BYTES) {
-        strcpy(owner, wanted);
+        memcpy(owner, wanted, strlen(wanted) + 1);
         return;
     }
     gethostname(host, sizeof(host) - 1);
@@ -86,7 +87,7 @@ static void default_owner(const char *wanted, char owner[ENQ_OWNER_BYTES])
     snprintf(owner, ENQ_OWNER_BYTES, "%s@%s:%d", user, host, (int)getpid());
 }
 
-/* --- open and close ------------------------------------------------------------------- */
+/* --- open and close --- */
 
 static int get_map(struct enq *e, const struct map_wish *wish)
 {
@@ -128,8 +129,8 @@ static int begin(struct enq *e, const struct map_wish *wish)
     return rc;
 }
 
-ENQ_API int enq_open(
-    struct enq **out, const char *address, const struct enq_open_opts *opts)
+ENQ_API int enq_open(struct enq **out, const char *address,
+    const struct enq_open_opts *opts)
 {
     struct enq_open_opts o = {0};
     struct map_wish wish = {0};
@@ -138,8 +139,9 @@ ENQ_API int enq_open(
 
     if (out == NULL)
         return why(-EINVAL, "nowhere to put the attachment (NULL)");
-    rc = opts == NULL ? 0
-                      : options_copy(&o, sizeof(o), opts, opts->size, "options");
+    rc = opts == NULL
+        ? 0
+        : options_copy(&o, sizeof(o), opts, opts->size, "options");
     if (rc == 0)
         rc = judge_opts(&o, &wish);
     if (rc != 0)
@@ -177,7 +179,7 @@ ENQ_API void enq_close(struct enq *e)
     free(e);
 }
 
-/* --- unlink ------------------------------------------------------------------------------ */
+/* --- unlink --- */
 
 /* Those attached are told at once, by a flag in the segment; if somebody else
    removes the file, their helper threads notice within a second. */

@@ -17,7 +17,8 @@
 #define shm_store(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 #define shm_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 /* Full barrier between this store and every later load. */
-#define shm_store_fence(p, v) ((void)__atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST))
+#define shm_store_fence(p, v)                                                  \
+    ((void)__atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST))
 #define shm_swap(p, v) __atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST)
 #define shm_add(p, v) __atomic_add_fetch((p), (v), __ATOMIC_SEQ_CST)
 #define shm_or(p, v) __atomic_fetch_or((p), (v), __ATOMIC_SEQ_CST)
@@ -25,8 +26,8 @@
 
 /* True when *p was `*expected` and is `v` now; else *expected is what it is. */
 #define shm_cas(p, expected, v)                                                \
-    __atomic_compare_exchange_n(                                               \
-        (p), (expected), (v), 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
+    __atomic_compare_exchange_n((p), (expected), (v), 0, __ATOMIC_SEQ_CST,     \
+        __ATOMIC_RELAXED)
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)

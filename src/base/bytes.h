@@ -32,7 +32,7 @@ static inline uint32_t bytes_load4(const char *p)
 static inline uint64_t bytes_word(const char *p, size_t n)
 {
     if (n >= 4)
-        return (uint64_t)bytes_load4(p) << 32 | bytes_load4(p + n - 4);
+        return (uint64_t)bytes_load4(p) << 32 | bytes_load4(p + (n - 4));
     if (n == 0)
         return 0;
     return (uint64_t)(uint8_t)p[0] << 16 | (uint64_t)(uint8_t)p[n / 2] << 8 |
@@ -49,11 +49,11 @@ static inline void bytes_copy(char *to, const char *from, size_t n)
     }
     if (n >= 8) {
         first = bytes_load8(from);
-        last = bytes_load8(from + n - 8);
+        last = bytes_load8(from + (n - 8));
         memcpy(to, &first, 8);
         memcpy(to + n - 8, &last, 8);
     } else {
-        uint32_t head = bytes_load4(from), tail = bytes_load4(from + n - 4);
+        uint32_t head = bytes_load4(from), tail = bytes_load4(from + (n - 4));
         memcpy(to, &head, 4);
         memcpy(to + n - 4, &tail, 4);
     }

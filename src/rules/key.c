@@ -16,8 +16,8 @@ static size_t text_bytes(const char *text, size_t limit)
     return strnlen(text, limit) + 1;
 }
 
-static int pack_name(
-    struct key *key, char *buf, const char *name, uint64_t *hash)
+static int pack_name(struct key *key, char *buf, const char *name,
+    uint64_t *hash)
 {
     size_t n;
 
@@ -64,8 +64,8 @@ static int pack_fields(struct key *key, char *buf, const struct enq_req *req,
     return 0;
 }
 
-int key_pack(
-    struct key *key, char *buf, const struct enq_req *req, uint64_t seed)
+int key_pack(struct key *key, char *buf, const struct enq_req *req,
+    uint64_t seed)
 {
     int rc = pack_name(key, buf, req->name, &seed);
 

@@ -36,8 +36,8 @@ struct key {
 
 /* Packs what a request says into buf[KEY_BYTES_MAX], which the key then
    points into. Returns: 0. Faults: -EINVAL, -ENAMETOOLONG (explained). */
-int key_pack(
-    struct key *key, char *buf, const struct enq_req *req, uint64_t seed);
+int key_pack(struct key *key, char *buf, const struct enq_req *req,
+    uint64_t seed);
 
 bool key_overlaps(const struct key *a, const struct key *b);
 

@@ -33,7 +33,7 @@ static inline bool mode_conflicts(const struct mode_table *t, unsigned held,
 }
 
 bool mode_known(unsigned mode);
-bool mode_cumulates(unsigned mode); /* held again by its owner, unhindered */
+bool mode_cumulates(unsigned mode);    /* held again by its owner, unhindered */
 unsigned mode_promoted(unsigned mode); /* what a promote makes of it; 0 */
 unsigned mode_demoted(unsigned mode);
 char mode_letter(unsigned mode);

@@ -16,8 +16,7 @@ struct map_wish {
 
 /* The map of the segment at `path`, made if need be, with one more user.
    Returns: 0. Faults, explained: see enq_open(). */
-int map_attach(
-    const char *path, const struct map_wish *wish, struct map **out);
+int map_attach(const char *path, const struct map_wish *wish, struct map **out);
 
 /* One user less; the last one unmaps. */
 void map_put(struct map *map);

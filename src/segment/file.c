@@ -48,7 +48,8 @@ int file_path(const char *address, char path[FILE_PATH_BYTES])
         return 0;
     }
     if (strncmp(address, "unix:", 5) == 0 ||
-        strncmp(address, "tcp://", 6) == 0 || strncmp(address, "tls://", 6) == 0)
+        strncmp(address, "tcp://", 6) == 0 ||
+        strncmp(address, "tls://", 6) == 0)
         return why(-EOPNOTSUPP,
             "\"%.200s\": this version has segments of this host only "
             "(shm:NAME or an absolute path)",
@@ -106,8 +107,8 @@ int file_open(const char *path, bool readonly, struct seg_header *header,
     struct stat st;
     int fd, rc;
 
-    fd = open(path, (readonly ? O_RDONLY : O_RDWR) | O_NOFOLLOW | O_CLOEXEC |
-            O_NONBLOCK);
+    fd = open(path,
+        (readonly ? O_RDONLY : O_RDWR) | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT)
         return why(-ENOENT, "there is no lock space %s", path);
     if (fd < 0)
@@ -180,8 +181,8 @@ static int fill(int fd, const char *path, const struct header_wish *wish)
         return explain_creation(errno, path);
     rc = posix_fallocate(fd, 0, PAGE_BYTES);
     if (rc == 0)
-        rc = posix_fallocate(
-            fd, (off_t)SEG_GATES, (off_t)(SEG_FIXED_END - SEG_GATES));
+        rc = posix_fallocate(fd, (off_t)SEG_GATES,
+            (off_t)(SEG_FIXED_END - SEG_GATES));
     if (rc != 0)
         return explain_creation(rc, path);
     h = mmap(NULL, SEG_FIXED_END, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -248,8 +249,8 @@ static int publish_renamed(const char *temp, const char *path, int stale_fd)
 }
 
 /* Where the file system has no nameless files, and to replace a stale one. */
-static int create_named(
-    const char *path, const struct header_wish *wish, int stale_fd)
+static int create_named(const char *path, const struct header_wish *wish,
+    int stale_fd)
 {
     char temp[FILE_PATH_BYTES + 64], dir[FILE_PATH_BYTES], name[ID_TEXT_BYTES];
     uint8_t uuid[16];
@@ -270,8 +271,7 @@ static int create_named(
     return rc;
 }
 
-int file_create(
-    const char *path, const struct header_wish *wish, int stale_fd)
+int file_create(const char *path, const struct header_wish *wish, int stale_fd)
 {
     int rc = -EOPNOTSUPP;
 

@@ -34,7 +34,6 @@ int file_open(const char *path, bool readonly, struct seg_header *header,
  * Returns: 0; -EEXIST when another was quicker. Faults, explained: -EROFS,
  * -EACCES, -ENOSPC, -EFBIG ...
  */
-int file_create(
-    const char *path, const struct header_wish *wish, int stale_fd);
+int file_create(const char *path, const struct header_wish *wish, int stale_fd);
 
 #endif

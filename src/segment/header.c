@@ -17,15 +17,15 @@
 /* What compiler and libc chose: another choice is another layout. */
 static uint32_t layout_hash(void)
 {
-    const uint32_t facts[] = {
-        sizeof(struct seg_header), sizeof(struct thread_slot),
-        sizeof(struct session_slot), sizeof(struct gate), sizeof(struct shard),
-        sizeof(struct shard_dir), sizeof(struct line), sizeof(struct entry),
-        sizeof(pthread_mutex_t), offsetof(struct thread_slot, ref),
-        offsetof(struct session_slot, uuid), offsetof(struct entry, session),
-        offsetof(struct entry, payload), offsetof(struct line, ref), COUNTERS,
-        THREADS_MAX, SESSIONS_MAX, GATES, SHARDS_ALL, LINES_PER_SEGMENT,
-        SEGMENTS_MAX, SMALL_UNITS, LARGE_UNITS, __BYTE_ORDER__};
+    const uint32_t facts[] = {sizeof(struct seg_header),
+        sizeof(struct thread_slot), sizeof(struct session_slot),
+        sizeof(struct gate), sizeof(struct shard), sizeof(struct shard_dir),
+        sizeof(struct line), sizeof(struct entry), sizeof(pthread_mutex_t),
+        offsetof(struct thread_slot, ref), offsetof(struct session_slot, uuid),
+        offsetof(struct entry, session), offsetof(struct entry, payload),
+        offsetof(struct line, ref), COUNTERS, THREADS_MAX, SESSIONS_MAX, GATES,
+        SHARDS_ALL, LINES_PER_SEGMENT, SEGMENTS_MAX, SMALL_UNITS, LARGE_UNITS,
+        __BYTE_ORDER__};
 
     return (uint32_t)hash_bytes((const char *)facts, sizeof(facts), 0);
 }
@@ -34,8 +34,8 @@ static uint32_t checksum(const struct seg_header *h)
 {
     const char *from = (const char *)&h->layout_version;
 
-    return (uint32_t)hash_bytes(
-        from, (size_t)((const char *)&h->checksum - from), LAYOUT_MAGIC);
+    return (uint32_t)hash_bytes(from,
+        (size_t)((const char *)&h->checksum - from), LAYOUT_MAGIC);
 }
 
 static void read_boot_id(char id[40])
@@ -144,8 +144,8 @@ static int judge_clocks(const struct seg_header *h, const char *path)
         path, (long long)(timens[1] - h->timens_ns[1]) / 1000000);
 }
 
-static int judge_shape(
-    const struct seg_header *h, uint64_t bytes, const char *path)
+static int judge_shape(const struct seg_header *h, uint64_t bytes,
+    const char *path)
 {
     if (h->checksum != checksum(h) || h->slots_max == 0 ||
         h->slots_max > SLOTS_MAX || mode_table_at(h->compat) == NULL)
@@ -163,8 +163,7 @@ static int judge_shape(
     return 0;
 }
 
-int header_judge(
-    const struct seg_header *h, uint64_t bytes, const char *path)
+int header_judge(const struct seg_header *h, uint64_t bytes, const char *path)
 {
     char boot_id[40];
     int rc;

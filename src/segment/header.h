@@ -27,7 +27,6 @@ enum header_verdict {
 
 /* Judges the header of a file of `bytes` bytes. Returns: enum header_verdict.
    Faults, explained: ENQ_ECORRUPT, ENQ_EVERSION, ENQ_ENAMESPACE. */
-int header_judge(
-    const struct seg_header *h, uint64_t bytes, const char *path);
+int header_judge(const struct seg_header *h, uint64_t bytes, const char *path);
 
 #endif

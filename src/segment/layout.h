@@ -63,7 +63,7 @@ typedef uint32_t session_ref_t; /* session slot | generation << 12; 0 = none */
 #define THREAD_GENERATIONS (1u << 19) /* bit 31 of a lock word is WAITERS */
 #define SESSION_GENERATIONS (1u << 20)
 
-/* --- header --------------------------------------------------------------
+/* --- header ---
  * Everything up to `checksum` is written once, before the segment has a name.
  */
 struct seg_header {
@@ -81,7 +81,7 @@ struct seg_header {
     uint32_t slots_max;
     uint32_t compat; /* which mode table */
     uint32_t strict;
-    uint32_t mode;       /* permissions */
+    uint32_t mode; /* permissions */
     uint64_t hash_seed;
     uint64_t token_base; /* ns since 1970 at creation: see entry.token */
     uint32_t checksum;   /* of all above but magic */
@@ -99,9 +99,9 @@ struct seg_header {
 
     /* line: growth. Guards the page directory. */
     uint32_t grow_word;
-    uint32_t pages_used;  /* DERIVED from the directory */
-    uint32_t pages_ready; /* backed by memory */
-    uint32_t slab_pages;  /* DERIVED */
+    uint32_t pages_used;   /* DERIVED from the directory */
+    uint32_t pages_ready;  /* backed by memory */
+    uint32_t slab_pages;   /* DERIVED */
     uint32_t orphan_pages; /* hint: slabs that nobody owns */
     uint32_t pad3[11];
 
@@ -114,7 +114,7 @@ struct seg_header {
     char overflow_owner[ENQ_OWNER_BYTES]; /* who met the full table last */
 };
 
-/* --- threads and sessions --------------------------------------------------
+/* --- threads and sessions ---
  * A slot is in use while `ref` is not 0; `life` is locked once, by the thread
  * that registers, and never by anyone else.
  */
@@ -166,7 +166,7 @@ struct session_slot {
     uint64_t spare[6];
 };
 
-/* --- gates and shards ------------------------------------------------------ */
+/* --- gates and shards --- */
 struct gate {
     uint32_t word;
     uint32_t raised;    /* DERIVED: generic entries, and requests under way */
@@ -201,7 +201,7 @@ struct line {
     ref_t more;            /* objects that found no slot, by entry.spill */
 };
 
-/* --- pages and entries ------------------------------------------------------
+/* --- pages and entries ---
  * One 64-bit store claims a page or gives it up.
  */
 enum page_kind {
@@ -286,7 +286,7 @@ struct entry {
     char payload[]; /* name, fields, owner, id: each with its zero */
 };
 
-/* --- where things are ---------------------------------------------------- */
+/* --- where things are --- */
 #define SEG_THREADS ((uint64_t)PAGE_BYTES)
 #define SEG_SESSIONS (SEG_THREADS + THREADS_MAX * sizeof(struct thread_slot))
 #define SEG_GATES (SEG_SESSIONS + SESSIONS_MAX * sizeof(struct session_slot))

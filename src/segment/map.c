@@ -30,10 +30,8 @@ static struct map *map_find(const struct stat *st, bool readonly)
 {
     struct map *map;
 
-    cds_list_for_each_entry (map, &maps, node)
-        if (map->dev == st->st_dev && map->ino == st->st_ino &&
-            map->readonly == readonly)
-            return map;
+    cds_list_for_each_entry(map, &maps, node) if (map->dev == st->st_dev &&
+        map->ino == st->st_ino && map->readonly == readonly) return map;
     return NULL;
 }
 
@@ -53,18 +51,17 @@ static void map_place(struct map *map, const struct seg_header *header)
     map->bytes = header->bytes;
 }
 
-static struct map *map_new(
-    int fd, const struct stat *st, const struct seg_header *header,
-    bool readonly)
+static struct map *map_new(int fd, const struct stat *st,
+    const struct seg_header *header, bool readonly)
 {
     struct map *map = calloc(1, sizeof(*map));
     void *base;
 
     if (map == NULL)
         return NULL;
-    base = mmap(NULL, header->bytes,
-        readonly ? PROT_READ : PROT_READ | PROT_WRITE,
-        MAP_SHARED | MAP_NORESERVE, fd, 0);
+    base =
+        mmap(NULL, header->bytes, readonly ? PROT_READ : PROT_READ | PROT_WRITE,
+            MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (base == MAP_FAILED) {
         free(map);
         return NULL;
@@ -101,8 +98,8 @@ static int map_get(int fd, const char *path, const struct seg_header *header,
         if (map == NULL) {
             close(fd);
             return why(-ENOMEM,
-                "cannot map %s: %llu bytes of address space (RLIMIT_AS?)",
-                path, (unsigned long long)header->bytes);
+                "cannot map %s: %llu bytes of address space (RLIMIT_AS?)", path,
+                (unsigned long long)header->bytes);
         }
         strncpy(map->path, path, sizeof(map->path) - 1);
     }
@@ -141,8 +138,7 @@ static int attach_once(const char *path, const struct map_wish *wish,
     return rc == 0 || rc == -EEXIST ? -EAGAIN : rc;
 }
 
-int map_attach(
-    const char *path, const struct map_wish *wish, struct map **out)
+int map_attach(const char *path, const struct map_wish *wish, struct map **out)
 {
     struct seg_header header;
     int fd = -EAGAIN;

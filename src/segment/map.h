@@ -94,16 +94,16 @@ static inline struct entry *at_entry(const struct map *map, ref_t ref)
 {
     uint64_t unit = ref - map->arena_at / UNIT_BYTES;
 
-    if (unlikely(unit >= (uint64_t)shm_load(&map->h->pages_ready) *
-                UNITS_PER_PAGE ||
+    if (unlikely(unit >=
+                (uint64_t)shm_load(&map->h->pages_ready) * UNITS_PER_PAGE ||
             !(ENTRY_UNITS >> (unit % UNITS_PER_PAGE) & 1)))
         return NULL;
     return map_at(map, ref * (uint64_t)UNIT_BYTES);
 }
 
 /* Line `i` of a shard; NULL when there is no such line. */
-static inline struct line *at_line(
-    const struct map *map, uint32_t shard, uint32_t i)
+static inline struct line *at_line(const struct map *map, uint32_t shard,
+    uint32_t i)
 {
     uint32_t segment = i / LINES_PER_SEGMENT;
     uint64_t at;
@@ -117,14 +117,14 @@ static inline struct line *at_line(
     return (struct line *)map_at(map, at) + i % LINES_PER_SEGMENT;
 }
 
-static inline struct session_slot *at_session(
-    const struct map *map, session_ref_t ref)
+static inline struct session_slot *at_session(const struct map *map,
+    session_ref_t ref)
 {
     return &map->sessions[ref & SLOT_MASK];
 }
 
-static inline struct thread_slot *at_thread(
-    const struct map *map, thread_ref_t ref)
+static inline struct thread_slot *at_thread(const struct map *map,
+    thread_ref_t ref)
 {
     return &map->threads[ref & SLOT_MASK];
 }

@@ -36,8 +36,8 @@ void life_clear(pthread_mutex_t *life)
 
 /* Slot in use by `ref`? Then its word, then again: a slot that was given to
    another in between says nothing about us. */
-static bool is_dead(
-    const uint32_t *slot_ref, const pthread_mutex_t *life, uint32_t ref)
+static bool is_dead(const uint32_t *slot_ref, const pthread_mutex_t *life,
+    uint32_t ref)
 {
     uint32_t word;
 
@@ -63,8 +63,8 @@ bool session_is_dead(const struct map *map, session_ref_t ref)
     return is_dead(&slot->ref, &slot->life, ref);
 }
 
-bool session_watch(
-    const struct map *map, session_ref_t ref, struct sys_watch *watch)
+bool session_watch(const struct map *map, session_ref_t ref,
+    struct sys_watch *watch)
 {
     const struct session_slot *slot = at_session(map, ref);
 

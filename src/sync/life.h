@@ -47,7 +47,7 @@ bool thread_is_dead(const struct map *map, thread_ref_t ref);
 bool session_is_dead(const struct map *map, session_ref_t ref);
 
 /* Something to wake up by when the session dies. False: it is dead. */
-bool session_watch(
-    const struct map *map, session_ref_t ref, struct sys_watch *watch);
+bool session_watch(const struct map *map, session_ref_t ref,
+    struct sys_watch *watch);
 
 #endif

@@ -129,7 +129,7 @@ int sys_cpus(void)
     cpu_set_t set;
 
     if (cpus == 0)
-        cpus = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set)
-                                                            : 1;
+        cpus =
+            sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
     return cpus;
 }

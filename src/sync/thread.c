@@ -160,8 +160,7 @@ void thread_leave(struct map *map)
 {
     struct thread **link = &threads, *t;
 
-    while (*link != NULL &&
-        ((*link)->map != map || !process_is((*link)->life)))
+    while (*link != NULL && ((*link)->map != map || !process_is((*link)->life)))
         link = &(*link)->next;
     t = *link;
     if (t == NULL)

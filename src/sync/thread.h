@@ -43,7 +43,7 @@ struct thread {
     struct cds_list_head magazines;
 
     int64_t last_grant_ns; /* orders this thread's grants within a tick */
-    int spin_credit; /* has spinning paid lately? (table/wait.c) */
+    int spin_credit;       /* has spinning paid lately? (table/wait.c) */
 
     unsigned n_held;
     const uint32_t *held[HELD_MAX];

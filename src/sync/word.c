@@ -7,7 +7,8 @@
 
 #include "sync/life.h"
 
-#define SPINS 200 /* about 2 us: longer than any critical section but a scan */
+/* About 2 us: longer than any critical section but that of a scan. */
+#define SPINS 200
 
 /* Held by a living thread: note that somebody sleeps, and sleep. */
 static void sleep_on(struct thread *me, uint32_t *word, uint32_t value)
@@ -18,8 +19,7 @@ static void sleep_on(struct thread *me, uint32_t *word, uint32_t value)
         {life_word(&owner->life), shm_load_acquire(life_word(&owner->life))},
     };
 
-    if (!(value & WORD_WAITERS) &&
-        !shm_cas(word, &value, value | WORD_WAITERS))
+    if (!(value & WORD_WAITERS) && !shm_cas(word, &value, value | WORD_WAITERS))
         return;
     sys.wait(watch, life_word_is_dead(watch[1].value) ? 1 : 2,
         mono_add_ns(sys.now(), SYS_TICK_NS));

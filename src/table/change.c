@@ -9,7 +9,7 @@
 #include "base/point.h"
 #include "table/ids.h"
 
-/* --- the word that guards an entry ------------------------------------------- */
+/* --- the word that guards an entry --- */
 
 static uint32_t *guard_of(struct scope *s, uint64_t hash)
 {
@@ -30,15 +30,14 @@ static inline void guard_leave(struct scope *s, uint64_t hash, bool generic)
         word_unlock(s->t, guard_of(s, hash));
 }
 
-static inline void set_state(
-    struct entry *e, enum phase phase, unsigned mode)
+static inline void set_state(struct entry *e, enum phase phase, unsigned mode)
 {
     uint32_t generation = STATE_GENERATION(shm_load(&e->state));
 
     shm_store_release(&e->state, STATE(generation, phase, mode, GONE_NOT));
 }
 
-/* --- links --------------------------------------------------------------------- */
+/* --- links --- */
 
 static void count_waiting(struct scope *s, struct entry *e, int by)
 {
@@ -61,8 +60,8 @@ static void link_generic(struct scope *s, struct entry *e)
     ENQ_POINT("gate.linked");
 }
 
-static inline int link_entry(
-    struct scope *s, const struct key *key, struct entry *e)
+static inline int link_entry(struct scope *s, const struct key *key,
+    struct entry *e)
 {
     struct spot spot;
     struct entry *first;
@@ -116,7 +115,7 @@ static int unlink_entry(struct scope *s, struct entry *e)
     return rc;
 }
 
-/* --- time and token -------------------------------------------------------------- */
+/* --- time and token --- */
 
 /* From the coarse clock, unless the exact one was read anyway: what it lags
    behind is added, so that nothing ends early. Grants of one thread within a
@@ -127,8 +126,8 @@ static void start_clock(struct scope *s, struct entry *e, int64_t ttl_ms)
 
     if (likely(from.ns == 0))
         from = sys.coarse();
-    e->since_ns = from.ns > s->t->last_grant_ns ? from.ns
-                                                : s->t->last_grant_ns + 1;
+    e->since_ns =
+        from.ns > s->t->last_grant_ns ? from.ns : s->t->last_grant_ns + 1;
     s->t->last_grant_ns = e->since_ns;
     if (likely(s->now.ns == 0))
         from = mono_add_ns(from, sys_coarse_lag_ns);
@@ -164,7 +163,7 @@ static inline void next_token(struct scope *s, struct entry *e)
     shm_store(&e->token, token + 1);
 }
 
-/* --- new entries ------------------------------------------------------------------ */
+/* --- new entries --- */
 
 static inline void sign(struct scope *s, struct entry *e)
 {
@@ -245,7 +244,7 @@ int change_queue(struct scope *s, const struct ask *ask, struct entry *e)
     return rc;
 }
 
-/* --- waiting entries ---------------------------------------------------------------- */
+/* --- waiting entries --- */
 
 int change_grant(struct scope *s, struct entry *e)
 {
@@ -284,7 +283,7 @@ void change_unpoke(struct scope *s, struct entry *e)
         shm_store_release(&e->state, state & ~STATE_POKED);
 }
 
-/* --- out ------------------------------------------------------------------------------ */
+/* --- out --- */
 
 static void let_go(struct scope *s, struct entry *e, enum gone gone)
 {
@@ -303,8 +302,8 @@ static void let_go(struct scope *s, struct entry *e, enum gone gone)
 
 /* Who took the lock, behind the entry's own texts, as far as there is room:
    nobody's truth, so that a death in here does no harm. */
-static void note_taker(
-    struct map *map, struct entry *e, const struct ask *taker)
+static void note_taker(struct map *map, struct entry *e,
+    const struct ask *taker)
 {
     struct ask ask;
     size_t room, n = taker->owner_bytes;
@@ -379,7 +378,7 @@ int change_drop(struct scope *s, struct entry *e, enum gone gone)
     return change_take_away(s, e, gone, NULL);
 }
 
-/* --- held entries --------------------------------------------------------------------- */
+/* --- held entries --- */
 
 int change_mode(struct scope *s, struct entry *e, unsigned mode, bool token)
 {

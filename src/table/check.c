@@ -53,8 +53,8 @@ struct check {
  * may have been demoted. So only what conflicts among different owners is
  * wrong.
  */
-static bool crowd_excludes(
-    const struct crowd *held, const struct map *map, const struct ask *ask)
+static bool crowd_excludes(const struct crowd *held, const struct map *map,
+    const struct ask *ask)
 {
     for (unsigned mode = 1; mode < MODES; mode++) {
         if (held->of[mode].n == 0 ||
@@ -67,7 +67,7 @@ static bool crowd_excludes(
     return false;
 }
 
-/* --- rings ------------------------------------------------------------------------- */
+/* --- rings --- */
 
 static void check_conflicts(struct check *c, struct entry *first)
 {
@@ -80,7 +80,8 @@ static void check_conflicts(struct check *c, struct entry *first)
         if (!entry_is(e, PHASE_HELD) || entry_over(c->map, e, c->now) != ENQ_OK)
             continue;
         if (!entry_ask(c->map, e, &ask))
-            check_note(c->report, "entry %x: damaged texts", map_ref(c->map, e));
+            check_note(c->report, "entry %x: damaged texts",
+                map_ref(c->map, e));
         else if (crowd_excludes(&held, c->map, &ask))
             check_note(c->report,
                 "I5: \"%s\": entry %x (%c) is held beside one it conflicts "
@@ -90,8 +91,8 @@ static void check_conflicts(struct check *c, struct entry *first)
     }
 }
 
-static void check_member(struct check *c, struct entry *first,
-    struct entry *e, uint64_t *ticket)
+static void check_member(struct check *c, struct entry *first, struct entry *e,
+    uint64_t *ticket)
 {
     ref_t ref = map_ref(c->map, e);
     struct entry *next = at_entry(c->map, e->next);
@@ -126,7 +127,7 @@ static void check_ring(struct check *c, struct entry *first)
         check_conflicts(c, first);
 }
 
-/* --- shards -------------------------------------------------------------------------- */
+/* --- shards --- */
 
 static void check_object(struct check *c, uint32_t line, ref_t ref)
 {
@@ -141,8 +142,7 @@ static void check_object(struct check *c, uint32_t line, ref_t ref)
         return;
     }
     spot = spot_of_entry(first);
-    if (spot.shard != c->shard ||
-        index_find(c->map, &spot, &key) != first)
+    if (spot.shard != c->shard || index_find(c->map, &spot, &key) != first)
         check_note(c->report, "I3: entry %x is not found by its key", ref);
     else
         check_ring(c, first);
@@ -183,8 +183,8 @@ static void check_line(struct check *c, uint32_t number)
 static int check_shard(struct check *c, struct thread *t)
 {
     struct shard *shard = &c->map->shards[c->shard];
-    int rc = word_lock(
-        t, &shard->word, c->shard < SHARDS ? RANK_SHARD : RANK_ID);
+    int rc =
+        word_lock(t, &shard->word, c->shard < SHARDS ? RANK_SHARD : RANK_ID);
 
     if (rc != 0)
         return rc;
@@ -201,7 +201,7 @@ static int check_shard(struct check *c, struct thread *t)
     return 0;
 }
 
-/* --- gates ----------------------------------------------------------------------------- */
+/* --- gates --- */
 
 static int check_gate(struct check *c, struct thread *t, uint32_t number)
 {
@@ -227,7 +227,7 @@ static int check_gate(struct check *c, struct thread *t, uint32_t number)
     return 0;
 }
 
-/* --- entries, one by one ------------------------------------------------------------------ */
+/* --- entries, one by one --- */
 
 struct search {
     const struct entry *wanted;
@@ -256,8 +256,7 @@ static bool check_linked(void *context, struct entry *e)
         return true;
     live = state_is_live(shm_load_acquire(&e->state));
     if (live && !entry_key(c->map, e, &key))
-        check_note(
-            c->report, "entry %x: damaged lengths", map_ref(c->map, e));
+        check_note(c->report, "entry %x: damaged lengths", map_ref(c->map, e));
     else if (live && scope_visit(&s, &key, see_wanted, &search) == 0 &&
         !search.found)
         check_note(c->report, "I1: entry %x is live but linked nowhere",
@@ -266,7 +265,8 @@ static bool check_linked(void *context, struct entry *e)
     return true;
 }
 
-/* A held entry is judged as if it asked anew, late: nobody may be in its way. */
+/* A held entry is judged as if it asked anew, late: nobody may be in its way.
+ */
 static bool check_generic(void *context, struct entry *e)
 {
     struct check *c = context;
@@ -323,11 +323,9 @@ void check_quiet(const struct map *map, struct check_report *report)
     check_pages(&c);
 }
 
-int check_table(
-    struct map *map, struct thread *t, struct check_report *report)
+int check_table(struct map *map, struct thread *t, struct check_report *report)
 {
-    struct check c = {
-        .map = map, .t = t, .report = report, .now = sys.now()};
+    struct check c = {.map = map, .t = t, .report = report, .now = sys.now()};
     int rc = 0;
 
     for (uint32_t i = 0; i < GATES && rc == 0; i++)

@@ -20,8 +20,7 @@ void check_note(struct check_report *report, const char *format, ...)
 /* Looks at the whole table, a part at a time under its word. Returns: 0, with
    the findings in the report. Faults: ENQ_ECORRUPT when a part cannot even be
    locked. */
-int check_table(
-    struct map *map, struct thread *t, struct check_report *report);
+int check_table(struct map *map, struct thread *t, struct check_report *report);
 
 /* Without locks, for a read-only mapping: only what cannot be an accident of
    the moment. */

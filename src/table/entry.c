@@ -93,8 +93,8 @@ bool entry_ask(const struct map *map, const struct entry *e, struct ask *ask)
     return mode_known(ask->mode);
 }
 
-bool entry_owned_by(
-    const struct map *map, const struct entry *e, const struct ask *ask)
+bool entry_owned_by(const struct map *map, const struct entry *e,
+    const struct ask *ask)
 {
     struct ask held;
 
@@ -105,8 +105,8 @@ bool entry_owned_by(
         memcmp(held.owner, ask->owner, ask->owner_bytes) == 0;
 }
 
-struct entry *entry_of_handle(
-    const struct map *map, enq_handle handle, uint64_t *state)
+struct entry *entry_of_handle(const struct map *map, enq_handle handle,
+    uint64_t *state)
 {
     uint32_t generation = (uint32_t)(handle >> HANDLE_REF_BITS);
     ref_t ref = (ref_t)(handle & ((UINT64_C(1) << HANDLE_REF_BITS) - 1));

@@ -20,7 +20,7 @@ struct ask {
     uint16_t id_bytes;    /* 0: derived */
     uint32_t owner_hash;
     uint8_t on_death;
-    int64_t ttl_ms; /* < 0: none */
+    int64_t ttl_ms;  /* < 0: none */
     uint64_t ticket; /* UINT64_MAX: has not waited */
 };
 
@@ -39,8 +39,8 @@ bool entry_ask(const struct map *map, const struct entry *e, struct ask *ask);
 size_t entry_payload_room(const struct map *map, const struct entry *e);
 
 /* Same owner? Nobody's is nobody's, not even its own. */
-bool entry_owned_by(
-    const struct map *map, const struct entry *e, const struct ask *ask);
+bool entry_owned_by(const struct map *map, const struct entry *e,
+    const struct ask *ask);
 
 static inline bool entry_is(const struct entry *e, enum phase phase)
 {
@@ -88,16 +88,16 @@ struct place {
     uint64_t ticket, token;
 };
 
-static inline enq_handle place_handle(
-    const struct map *map, const struct place *p)
+static inline enq_handle place_handle(const struct map *map,
+    const struct place *p)
 {
     return (uint64_t)p->generation << HANDLE_REF_BITS | map_ref(map, p->e);
 }
 
 /* The entry that the handle names if its generation is still the handle's.
-   *state is what it was then: act on it, or look again under the lock. */
-struct entry *entry_of_handle(
-    const struct map *map, enq_handle handle, uint64_t *state);
+ *state is what it was then: act on it, or look again under the lock. */
+struct entry *entry_of_handle(const struct map *map, enq_handle handle,
+    uint64_t *state);
 
 /*
  * Why a live entry is over, though it may be linked still: ENQ_EXPIRED,

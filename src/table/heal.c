@@ -18,8 +18,8 @@
 struct repair {
     struct map *map;
     struct thread *me;
-    bool all;    /* doctor's orders */
-    bool needed; /* somebody died inside a word */
+    bool all;                      /* doctor's orders */
+    bool needed;                   /* somebody died inside a word */
     uint64_t shards[BITS(SHARDS)]; /* of keys: to be made anew */
     uint64_t gates[BITS(GATES)];
     uint32_t raised[GATES]; /* what they shall be */
@@ -43,7 +43,7 @@ static bool dead_holds(const struct map *map, const uint32_t *word)
     return value != 0 && thread_is_dead(map, word_owner(value));
 }
 
-/* --- the recovery word ------------------------------------------------------------ */
+/* --- the recovery word --- */
 
 /* The one word that is taken over from the dead as it is: what it guards is
    done again from the start by whoever comes next. */
@@ -70,7 +70,7 @@ static void recovery_unlock(struct map *map)
     sys.wake(&map->h->recovery_word, INT_MAX);
 }
 
-/* --- links made anew ---------------------------------------------------------------- */
+/* --- links made anew --- */
 
 /* Keeps a ring in order of arrival: those who never waited first, in order
    of their grants. */
@@ -82,8 +82,8 @@ static bool comes_before(const struct entry *a, const struct entry *b)
 }
 
 /* Into the ring that begins with `first`; returns what it begins with now. */
-static struct entry *ring_insert(
-    const struct map *map, struct entry *first, struct entry *e)
+static struct entry *ring_insert(const struct map *map, struct entry *first,
+    struct entry *e)
 {
     struct entry *at = at_entry(map, first->prev);
     uint32_t left = map->h->slots_max;
@@ -208,7 +208,7 @@ static void set_gates(struct repair *r)
     ENQ_POINT("recover.gates_set");
 }
 
-/* --- which parts ---------------------------------------------------------------------- */
+/* --- which parts --- */
 
 static void note_dead_words(struct repair *r)
 {
@@ -239,8 +239,7 @@ static void take_id_words(struct repair *r)
 
         for (;;) {
             value = shm_load(word);
-            if ((value == 0 ||
-                    thread_is_dead(r->map, word_owner(value))) &&
+            if ((value == 0 || thread_is_dead(r->map, word_owner(value))) &&
                 shm_cas(word, &value, r->me->ref | WORD_WAITERS))
                 break;
             sys.wait(&(struct sys_watch){word, value}, 1,
@@ -333,7 +332,7 @@ int heal(struct map *map, struct thread *me)
     return repair(&r);
 }
 
-/* --- doctor --fix: all words are taken, in order ---------------------------------------- */
+/* --- doctor --fix: all words are taken, in order --- */
 
 static int take_all_words(struct map *map, struct thread *me, uint32_t *taken)
 {
@@ -368,7 +367,7 @@ int heal_all(struct map *map, struct thread *me)
     return rc;
 }
 
-/* --- sessions ------------------------------------------------------------------------------ */
+/* --- sessions --- */
 
 static bool any_dead_thread(const struct map *map)
 {
@@ -393,8 +392,8 @@ static bool uncache(void *context, struct entry *e)
 }
 
 /* Under the recovery word: its slabs are nobody's, its slot is free. */
-static void erase(
-    struct map *map, struct thread *t, session_ref_t ref, bool free_slot)
+static void erase(struct map *map, struct thread *t, session_ref_t ref,
+    bool free_slot)
 {
     struct session_slot *slot = at_session(map, ref);
 

@@ -29,7 +29,7 @@ static int gone_result(uint64_t state)
     return gone_results[gone];
 }
 
-/* --- grips ---------------------------------------------------------------------- */
+/* --- grips --- */
 
 /* An entry, with the words held that guard it. */
 struct grip {
@@ -167,17 +167,16 @@ static int forget_gone(struct session *s, enq_handle handle, int rc)
     struct entry *e = entry_of_handle(s->map, handle, &state);
 
     if (e != NULL && STATE_PHASE(state) == PHASE_GONE &&
-        STATE_GONE(state) != GONE_CANCELLED &&
-        shm_load(&e->session) == s->ref)
+        STATE_GONE(state) != GONE_CANCELLED && shm_load(&e->session) == s->ref)
         shm_cas(&e->state, &state,
             STATE(STATE_GENERATION(state) + 1, PHASE_FREE, 0, 0));
     return rc;
 }
 
-/* --- unlock ---------------------------------------------------------------------- */
+/* --- unlock --- */
 
-int hold_unlock(
-    struct session *s, struct thread *t, enq_handle handle, uint64_t token)
+int hold_unlock(struct session *s, struct thread *t, enq_handle handle,
+    uint64_t token)
 {
     struct grip g;
     int rc = grip_take(&g, s, t, handle, token), over;
@@ -195,7 +194,7 @@ int hold_unlock(
     return grip_drop(&g, GONE_NOT);
 }
 
-/* --- promote ---------------------------------------------------------------------- */
+/* --- promote --- */
 
 struct contest {
     struct scope *s;
@@ -214,8 +213,7 @@ static bool see_rivals(void *context, struct entry *e)
     unsigned mode = STATE_MODE(shm_load(&e->state));
     bool same;
 
-    if (e == c->winner ||
-        entry_over(c->s->map, e, scope_clock(c->s)) != ENQ_OK)
+    if (e == c->winner || entry_over(c->s->map, e, scope_clock(c->s)) != ENQ_OK)
         return true;
     if (!entry_is(e, PHASE_HELD)) {
         c->queue++;
@@ -253,8 +251,8 @@ static int remove_losers(struct contest *c)
  * who did not live to win: the same to them as if he had won and died. The
  * other order would leave two who hold what excludes each other.
  */
-static int promote_gripped(
-    struct grip *g, uint64_t *token, struct enq_blocker *blocker)
+static int promote_gripped(struct grip *g, uint64_t *token,
+    struct enq_blocker *blocker)
 {
     struct ask ask;
     struct contest c = {.s = &g->scope, .winner = g->e, .ask = &ask};
@@ -282,8 +280,8 @@ static int promote_gripped(
 }
 
 /* Who took it, if there was room to note it. */
-static void tell_taker(
-    const struct map *map, enq_handle handle, struct enq_blocker *blocker)
+static void tell_taker(const struct map *map, enq_handle handle,
+    struct enq_blocker *blocker)
 {
     uint64_t state;
     struct entry *e = entry_of_handle(map, handle, &state);
@@ -291,8 +289,7 @@ static void tell_taker(
     const char *taker;
     size_t n;
 
-    if (e == NULL || STATE_GONE(state) != GONE_LOST ||
-        !entry_ask(map, e, &ask))
+    if (e == NULL || STATE_GONE(state) != GONE_LOST || !entry_ask(map, e, &ask))
         return;
     taker = e->payload + ask_payload_bytes(&ask);
     n = e->taker_bytes;
@@ -321,10 +318,10 @@ int hold_promote(struct session *s, struct thread *t, enq_handle handle,
     return rc;
 }
 
-/* --- demote, renew, valid ---------------------------------------------------------- */
+/* --- demote, renew, valid --- */
 
-int hold_demote(
-    struct session *s, struct thread *t, enq_handle handle, uint64_t token)
+int hold_demote(struct session *s, struct thread *t, enq_handle handle,
+    uint64_t token)
 {
     struct heirs heirs;
     struct grip g;
@@ -388,7 +385,7 @@ int hold_alive(const struct map *map, enq_handle handle)
     return entry_over(map, e, sys.now());
 }
 
-/* --- adopt and break ---------------------------------------------------------------- */
+/* --- adopt and break --- */
 
 int hold_adopt(struct session *s, struct thread *t, enq_handle handle,
     struct enq_grant *grant)
@@ -421,7 +418,7 @@ int hold_break(struct session *s, struct thread *t, enq_handle handle)
     return grip_drop(&g, GONE_FORCED);
 }
 
-/* --- the end of a session -------------------------------------------------------------- */
+/* --- the end of a session --- */
 
 struct end {
     struct session *s;

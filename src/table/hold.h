@@ -10,15 +10,15 @@
 
 #include "table/slab.h"
 
-int hold_unlock(
-    struct session *s, struct thread *t, enq_handle handle, uint64_t token);
+int hold_unlock(struct session *s, struct thread *t, enq_handle handle,
+    uint64_t token);
 
 /* ENQ_REFUSED, ENQ_LOST: with the blocker. *token is the new one. */
 int hold_promote(struct session *s, struct thread *t, enq_handle handle,
     uint64_t *token, struct enq_blocker *blocker);
 
-int hold_demote(
-    struct session *s, struct thread *t, enq_handle handle, uint64_t token);
+int hold_demote(struct session *s, struct thread *t, enq_handle handle,
+    uint64_t token);
 
 /* ttl_ms as in enq_renew(). */
 int hold_renew(struct session *s, struct thread *t, enq_handle handle,

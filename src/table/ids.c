@@ -23,8 +23,8 @@ int ids_claim_locked(struct map *map, const struct spot *spot, const char *id,
     return index_replace(map, spot, other, e) ? 0 : ENQ_ECORRUPT;
 }
 
-static struct entry *find_derived(
-    struct map *map, const char *id, uint64_t *state)
+static struct entry *find_derived(struct map *map, const char *id,
+    uint64_t *state)
 {
     uint64_t half, handle;
     struct entry *e;
@@ -37,8 +37,8 @@ static struct entry *find_derived(
     return e;
 }
 
-static struct entry *find_brought(
-    struct map *map, struct thread *t, const char *id, uint64_t *state)
+static struct entry *find_brought(struct map *map, struct thread *t,
+    const char *id, uint64_t *state)
 {
     struct spot spot = spot_of_id(map, id, strlen(id) + 1);
     uint32_t *word = &map->shards[spot.shard].word;
@@ -54,8 +54,8 @@ static struct entry *find_brought(
     return e;
 }
 
-struct entry *ids_find(
-    struct map *map, struct thread *t, const char *id, enq_handle *handle)
+struct entry *ids_find(struct map *map, struct thread *t, const char *id,
+    enq_handle *handle)
 {
     uint64_t state;
     struct entry *e = find_brought(map, t, id, &state);
@@ -72,8 +72,8 @@ void ids_text(const struct map *map, const struct entry *e, uint64_t state,
     char text[ENQ_ID_BYTES])
 {
     struct ask ask;
-    enq_handle handle = (uint64_t)STATE_GENERATION(state) << HANDLE_REF_BITS |
-        map_ref(map, e);
+    enq_handle handle =
+        (uint64_t)STATE_GENERATION(state) << HANDLE_REF_BITS | map_ref(map, e);
 
     if (entry_ask(map, e, &ask) && ask.id_bytes > 0)
         memcpy(text, ask.id, ask.id_bytes);

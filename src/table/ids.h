@@ -20,8 +20,8 @@ int ids_claim_locked(struct map *map, const struct spot *spot, const char *id,
  * it. A derived id finds its entry also when the lock is gone, as long as that
  * is remembered; one that was brought, only while it is live.
  */
-struct entry *ids_find(
-    struct map *map, struct thread *t, const char *id, enq_handle *handle);
+struct entry *ids_find(struct map *map, struct thread *t, const char *id,
+    enq_handle *handle);
 
 /* The id of an entry as text. `state`: what it was when the entry was read. */
 void ids_text(const struct map *map, const struct entry *e, uint64_t state,

@@ -32,8 +32,8 @@ struct spot spot_of_id(const struct map *map, const char *id, size_t bytes)
         make_tag((uint32_t)(hash >> 56), hash)};
 }
 
-bool spot_of_entry_id(
-    const struct map *map, const struct entry *e, struct spot *spot)
+bool spot_of_entry_id(const struct map *map, const struct entry *e,
+    struct spot *spot)
 {
     struct ask ask;
 
@@ -44,11 +44,11 @@ bool spot_of_entry_id(
 }
 
 /* True for the object looked for. `what` is a key, or an id. */
-typedef bool match_fn(
-    const struct map *map, const struct entry *e, const void *what);
+typedef bool match_fn(const struct map *map, const struct entry *e,
+    const void *what);
 
-static inline bool match_key(
-    const struct map *map, const struct entry *e, const void *what)
+static inline bool match_key(const struct map *map, const struct entry *e,
+    const void *what)
 {
     const struct key *key = what;
 
@@ -58,8 +58,8 @@ static inline bool match_key(
         memcmp(e->payload, key->bytes, key_bytes(key)) == 0;
 }
 
-static bool match_id(
-    const struct map *map, const struct entry *e, const void *what)
+static bool match_id(const struct map *map, const struct entry *e,
+    const void *what)
 {
     struct ask ask;
 
@@ -67,7 +67,7 @@ static bool match_id(
         strcmp(ask.id, what) == 0;
 }
 
-/* --- lines ---------------------------------------------------------------- */
+/* --- lines --- */
 
 static bool is_id_shard(uint32_t shard)
 {
@@ -89,8 +89,8 @@ static uint32_t line_number(uint64_t hash, uint32_t n_lines)
     return i < n_lines ? i : h & (mask >> 1);
 }
 
-static struct line *line_for(
-    const struct map *map, uint32_t shard, uint64_t hash)
+static struct line *line_for(const struct map *map, uint32_t shard,
+    uint64_t hash)
 {
     uint32_t n = shm_load(&map->shards[shard].n_lines);
 
@@ -165,14 +165,14 @@ static inline struct entry *find_in(const struct map *map,
     return find_spilled(map, line, spot->shard, match, what);
 }
 
-struct entry *index_find(
-    const struct map *map, const struct spot *spot, const struct key *key)
+struct entry *index_find(const struct map *map, const struct spot *spot,
+    const struct key *key)
 {
     return find_in(map, spot, match_key, key);
 }
 
-struct entry *index_find_id(
-    const struct map *map, const struct spot *spot, const char *id)
+struct entry *index_find_id(const struct map *map, const struct spot *spot,
+    const char *id)
 {
     return find_in(map, spot, match_id, id);
 }
@@ -192,8 +192,8 @@ static void line_put(const struct map *map, struct line *line,
 }
 
 /* The spot of an object already in the index, from one of its entries. */
-static bool respot(const struct map *map, uint32_t shard,
-    const struct entry *e, struct spot *spot)
+static bool respot(const struct map *map, uint32_t shard, const struct entry *e,
+    struct spot *spot)
 {
     if (is_id_shard(shard))
         return spot_of_entry_id(map, e, spot);
@@ -303,8 +303,8 @@ static bool replace_spilled(struct map *map, const struct spot *spot,
     return true;
 }
 
-bool index_replace(struct map *map, const struct spot *spot,
-    struct entry *was, struct entry *now)
+bool index_replace(struct map *map, const struct spot *spot, struct entry *was,
+    struct entry *now)
 {
     struct line *line = line_for(map, spot->shard, spot->hash);
     ref_t ref = map_ref(map, was);
@@ -341,7 +341,7 @@ void index_clear(struct map *map, uint32_t number)
     shm_store(&shard->n_waiting, 0);
 }
 
-/* --- rings ---------------------------------------------------------------- */
+/* --- rings --- */
 
 struct ring ring_from(const struct map *map, struct entry *first)
 {

@@ -33,22 +33,22 @@ struct spot {
 struct spot spot_of_key(const struct key *key);
 struct spot spot_of_entry(const struct entry *e); /* concrete */
 struct spot spot_of_id(const struct map *map, const char *id, size_t bytes);
-bool spot_of_entry_id(
-    const struct map *map, const struct entry *e, struct spot *spot);
+bool spot_of_entry_id(const struct map *map, const struct entry *e,
+    struct spot *spot);
 
 /* The first entry of the object, or the entry with this id; NULL: none. */
-struct entry *index_find(
-    const struct map *map, const struct spot *spot, const struct key *key);
-struct entry *index_find_id(
-    const struct map *map, const struct spot *spot, const char *id);
+struct entry *index_find(const struct map *map, const struct spot *spot,
+    const struct key *key);
+struct entry *index_find_id(const struct map *map, const struct spot *spot,
+    const char *id);
 
 /* A new object, whose only entry is `e`. */
 int index_add(struct map *map, const struct spot *spot, struct entry *e);
 
 /* The object's first entry is another one now; or the object is no more
    (`now` NULL). False: it was not found; the segment is damaged. */
-bool index_replace(struct map *map, const struct spot *spot,
-    struct entry *was, struct entry *now);
+bool index_replace(struct map *map, const struct spot *spot, struct entry *was,
+    struct entry *now);
 
 /* Forgets all objects of a shard, keeping its lines. */
 void index_clear(struct map *map, uint32_t shard);

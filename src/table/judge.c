@@ -69,7 +69,7 @@ static bool weigh(void *context, struct entry *e)
     return true;
 }
 
-/* --- waiters in the way -------------------------------------------------------- */
+/* --- waiters in the way --- */
 
 struct hunt {
     struct scope *s;
@@ -164,7 +164,7 @@ int judge(struct scope *s, const struct ask *ask, const struct entry *self,
     return find_waiter_in_the_way(&b);
 }
 
-/* --- crowds --------------------------------------------------------------------- */
+/* --- crowds --- */
 
 void crowd_add(struct crowd *c, const struct map *map, const struct entry *e)
 {
@@ -178,24 +178,24 @@ void crowd_add(struct crowd *c, const struct map *map, const struct entry *e)
             !entry_owned_by(map, c->of[mode].first, &ask);
 }
 
-bool crowd_blocks(
-    const struct crowd *c, const struct map *map, const struct ask *ask)
+bool crowd_blocks(const struct crowd *c, const struct map *map,
+    const struct ask *ask)
 {
     for (unsigned mode = 1; mode < MODES; mode++) {
         bool same;
 
         if (c->of[mode].n == 0)
             continue;
-        same = !c->of[mode].mixed &&
-            entry_owned_by(map, c->of[mode].first, ask);
+        same =
+            !c->of[mode].mixed && entry_owned_by(map, c->of[mode].first, ask);
         if (mode_conflicts(map->modes, mode, ask->mode, same))
             return true;
     }
     return false;
 }
 
-bool crowd_cumulates(
-    const struct crowd *c, const struct map *map, const struct ask *ask)
+bool crowd_cumulates(const struct crowd *c, const struct map *map,
+    const struct ask *ask)
 {
     bool any = false;
 

@@ -40,12 +40,11 @@ struct crowd {
     } of[MODES];
 };
 
-void crowd_add(
-    struct crowd *c, const struct map *map, const struct entry *e);
-bool crowd_blocks(
-    const struct crowd *c, const struct map *map, const struct ask *ask);
+void crowd_add(struct crowd *c, const struct map *map, const struct entry *e);
+bool crowd_blocks(const struct crowd *c, const struct map *map,
+    const struct ask *ask);
 /* All of the crowd are the asker's own, and of a mode that cumulates. */
-bool crowd_cumulates(
-    const struct crowd *c, const struct map *map, const struct ask *ask);
+bool crowd_cumulates(const struct crowd *c, const struct map *map,
+    const struct ask *ask);
 
 #endif

@@ -12,8 +12,8 @@
 
 #define CHUNK_PAGES 512u /* 2 MiB: taken from the kernel at once */
 
-static void page_set(
-    struct map *map, uint32_t page, enum page_kind kind, uint32_t owner)
+static void page_set(struct map *map, uint32_t page, enum page_kind kind,
+    uint32_t owner)
 {
     struct page_info info = {owner, kind};
     uint64_t word;
@@ -36,8 +36,7 @@ static int make_ready(struct map *map)
             map->h->pages_at + ready * sizeof(struct page_info),
             n * sizeof(struct page_info));
         if (rc == 0)
-            rc = map_reserve(map,
-                map->arena_at + (uint64_t)ready * PAGE_BYTES,
+            rc = map_reserve(map, map->arena_at + (uint64_t)ready * PAGE_BYTES,
                 (uint64_t)n * PAGE_BYTES);
     } while (rc == -ENOSPC && (n /= 8) > 0);
     if (rc != 0)
@@ -71,8 +70,8 @@ static void seed_entries(struct map *map, uint32_t page, enum page_kind kind)
     for (unsigned i = 0; i < n; i++) {
         ref_t ref = page_entry_ref(map, page, i, units);
         struct entry *e = map_at(map, ref * (uint64_t)UNIT_BYTES);
-        uint32_t generation = (uint32_t)hash_fold(
-            map->hash_seed ^ ref, UINT64_C(0x9e3779b97f4a7c15));
+        uint32_t generation = (uint32_t)hash_fold(map->hash_seed ^ ref,
+            UINT64_C(0x9e3779b97f4a7c15));
 
         e->state = STATE(generation, PHASE_FREE, 0, 0);
     }
@@ -153,13 +152,11 @@ void page_add_segment(struct map *map, struct thread *t, uint32_t number)
     if (shm_load(&shard->n_segments) >= SEGMENTS_MAX ||
         segment_page(map, t, number, &page) != 0)
         return;
-    if (word_lock(t, &shard->word, number < SHARDS ? RANK_SHARD : RANK_ID) !=
-        0)
+    if (word_lock(t, &shard->word, number < SHARDS ? RANK_SHARD : RANK_ID) != 0)
         return;
     if (shard->n_segments < SEGMENTS_MAX) {
         map->dirs[number].segment[shard->n_segments] =
-            (ref_t)((map->arena_at + (uint64_t)page * PAGE_BYTES) /
-                UNIT_BYTES);
+            (ref_t)((map->arena_at + (uint64_t)page * PAGE_BYTES) / UNIT_BYTES);
         shm_store_release(&shard->n_segments, shard->n_segments + 1);
     }
     shard->cramped = 0;

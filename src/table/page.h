@@ -11,8 +11,8 @@
 #include "sync/thread.h"
 
 /* The i-th entry of a page, each so many units long. */
-static inline ref_t page_entry_ref(
-    const struct map *map, uint32_t page, unsigned i, unsigned units)
+static inline ref_t page_entry_ref(const struct map *map, uint32_t page,
+    unsigned i, unsigned units)
 {
     return (ref_t)(map->arena_at / UNIT_BYTES) + page * UNITS_PER_PAGE + 1 +
         i * units;

@@ -25,8 +25,8 @@ int request_decide(struct scope *s, const struct ask *ask,
 
 /* A second request with the id of a live lock is told so before anything
    else, whatever it asks for. */
-static int refuse_same_id(
-    struct scope *s, const struct ask *ask, struct enq_blocker *blocker)
+static int refuse_same_id(struct scope *s, const struct ask *ask,
+    struct enq_blocker *blocker)
 {
     struct spot spot = spot_of_id(s->map, ask->id, ask->id_bytes);
     uint32_t *word = &s->map->shards[spot.shard].word;

@@ -6,7 +6,7 @@
 #include "base/point.h"
 #include "table/page.h"
 
-/* --- entering ---------------------------------------------------------------- */
+/* --- entering --- */
 
 /*
  * The gate goes from down to raised: requests that are inside a shard now may
@@ -94,8 +94,7 @@ static inline void scope_init(struct scope *s, uint32_t gate)
 int scope_enter(struct scope *s, const struct key *key)
 {
     scope_init(s, gate_of_hash(key->name_hash));
-    return key->generic != 0 ? enter_wide(s)
-                             : enter_concrete(s, key->hash);
+    return key->generic != 0 ? enter_wide(s) : enter_concrete(s, key->hash);
 }
 
 /* What is read here may be of an entry used anew meanwhile: the caller looks
@@ -152,7 +151,7 @@ void scope_wake(struct scope *s, struct entry *e)
     s->t->wakes[s->t->n_wakes++] = e;
 }
 
-/* --- looking ------------------------------------------------------------------ */
+/* --- looking --- */
 
 struct entry *scope_object(struct scope *s, const struct key *key)
 {
@@ -255,8 +254,8 @@ static int visit_shard_object(struct scope *s, const struct key *key,
     return rc;
 }
 
-static int visit_wide(struct scope *s, const struct key *key,
-    entry_see_fn *see, void *context)
+static int visit_wide(struct scope *s, const struct key *key, entry_see_fn *see,
+    void *context)
 {
     bool more = true;
     int rc = see_gate(s, key, see, context, &more);
@@ -273,8 +272,8 @@ static int visit_wide(struct scope *s, const struct key *key,
     return rc;
 }
 
-int scope_visit(
-    struct scope *s, const struct key *key, entry_see_fn *see, void *context)
+int scope_visit(struct scope *s, const struct key *key, entry_see_fn *see,
+    void *context)
 {
     bool more = true;
     struct entry *first;

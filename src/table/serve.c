@@ -10,8 +10,7 @@ static int drop_over(struct scope *s, struct entry *e, int why)
 {
     if (why == ENQ_EXPIRED)
         thread_count(s->t, COUNT_EXPIRIES);
-    return change_drop(
-        s, e, why == ENQ_EXPIRED ? GONE_EXPIRED : GONE_DIED);
+    return change_drop(s, e, why == ENQ_EXPIRED ? GONE_EXPIRED : GONE_DIED);
 }
 
 /* Has it waited for so long that it is handed the lock? */
@@ -21,7 +20,7 @@ static bool is_due(struct scope *s, const struct entry *e, struct entry *self)
         (uint64_t)(scope_clock(s).ns - e->since_ns) >= s->map->window_ns;
 }
 
-/* --- one object, in a narrow scope ------------------------------------------- */
+/* --- one object, in a narrow scope --- */
 
 struct pass {
     struct scope *s;
@@ -96,8 +95,8 @@ static int serve_waiter(struct pass *p, struct entry *e)
     return 0;
 }
 
-static int serve_narrow(
-    struct scope *s, const struct key *key, struct entry *self)
+static int serve_narrow(struct scope *s, const struct key *key,
+    struct entry *self)
 {
     struct pass p = {.s = s, .self = self};
     struct entry *first = scope_object(s, key), *e;
@@ -116,7 +115,7 @@ static int serve_narrow(
     return ring.damaged ? ENQ_ECORRUPT : rc;
 }
 
-/* --- everything that overlaps, in a wide scope ---------------------------------- */
+/* --- everything that overlaps, in a wide scope --- */
 
 struct find {
     struct scope *s;
@@ -155,8 +154,8 @@ static bool see_over(void *context, struct entry *e)
     return false;
 }
 
-static int serve_wide_waiters(
-    struct scope *s, const struct key *key, const struct key *beside)
+static int serve_wide_waiters(struct scope *s, const struct key *key,
+    const struct key *beside)
 {
     struct find f = {s, beside, 0, NULL};
     struct verdict v;

@@ -45,7 +45,7 @@ void slab_session_fini(struct session *s)
     bool fresh;
 
     process_enter(&fresh);
-    cds_list_for_each_entry_safe (m, next, &s->magazines, of_session)
+    cds_list_for_each_entry_safe(m, next, &s->magazines, of_session)
         magazine_free(m);
     process_leave();
     pthread_mutex_destroy(&s->mutex);
@@ -75,7 +75,8 @@ void slab_thread_ends(struct thread *t)
     bool fresh;
 
     process_enter(&fresh);
-    cds_list_for_each_entry_safe (m, next, &t->magazines, of_thread) {
+    cds_list_for_each_entry_safe(m, next, &t->magazines, of_thread)
+    {
         while (m->n > 0) {
             struct entry *e = at_entry(t->map, m->entries[--m->n]);
             if (e != NULL)
@@ -92,9 +93,8 @@ static struct magazine *magazine_make(struct session *s, struct thread *t)
     bool fresh;
 
     process_enter(&fresh);
-    cds_list_for_each_entry (other, &t->magazines, of_thread)
-        if (other->serial == s->serial)
-            m = other;
+    cds_list_for_each_entry(other, &t->magazines,
+        of_thread) if (other->serial == s->serial) m = other;
     if (m == NULL)
         m = calloc(1, sizeof(*m));
     if (m != NULL && m->serial == 0) {
@@ -116,7 +116,7 @@ static inline struct magazine *magazine_of(struct session *s, struct thread *t)
     return t->magazine;
 }
 
-/* --- refilling ------------------------------------------------------------ */
+/* --- refilling --- */
 
 /* May its slab's owner take it? Others act on live entries only; so once free,
    or gone for long, it is ours by a swap. */
@@ -133,8 +133,8 @@ static bool harvest_one(struct entry *e, mono_t now)
 }
 
 /* Small entries of one page into the magazine. */
-static unsigned harvest_page(
-    struct session *s, struct magazine *m, uint32_t page, mono_t now)
+static unsigned harvest_page(struct session *s, struct magazine *m,
+    uint32_t page, mono_t now)
 {
     unsigned found = 0;
 
@@ -193,8 +193,8 @@ static int remember_page(struct session *s, uint32_t page)
 }
 
 /* A page more for the session. Under s->mutex. */
-static int claim(
-    struct session *s, struct thread *t, enum page_kind kind, uint32_t *page)
+static int claim(struct session *s, struct thread *t, enum page_kind kind,
+    uint32_t *page)
 {
     int rc = page_claim(s->map, t, kind, s->ref, page);
 
@@ -211,8 +211,8 @@ static int claim(
     return remember_page(s, *page);
 }
 
-static int refill_locked(
-    struct session *s, struct thread *t, struct magazine *m)
+static int refill_locked(struct session *s, struct thread *t,
+    struct magazine *m)
 {
     uint32_t page;
     int rc;
@@ -244,7 +244,7 @@ static int refill(struct session *s, struct thread *t, struct magazine *m)
     return rc;
 }
 
-/* --- large entries --------------------------------------------------------- */
+/* --- large entries --- */
 
 /* Long names and keys are rare: no magazine, a look through the slabs. */
 static struct entry *large_harvest(struct session *s, uint32_t page)
@@ -280,7 +280,7 @@ static int large_take(struct session *s, struct thread *t, struct entry **out)
     return rc;
 }
 
-/* --- take and give ---------------------------------------------------------- */
+/* --- take and give --- */
 
 int slab_take(struct session *s, struct thread *t, size_t payload,
     struct entry **out)
@@ -335,7 +335,7 @@ void slab_bury(struct map *map, struct entry *e, enum gone why_gone, mono_t now)
             why_gone));
 }
 
-/* --- walking ---------------------------------------------------------------- */
+/* --- walking --- */
 
 static bool each_of_page(const struct map *map, uint32_t page,
     entry_see_fn *see, void *context)

@@ -30,8 +30,8 @@ struct session {
     struct cds_list_head magazines;
     uint32_t *pages; /* its slabs */
     uint32_t n_pages, room_pages;
-    uint32_t cursor;       /* next slab to look through */
-    mono_t barren_until;   /* looking before this found nothing */
+    uint32_t cursor;     /* next slab to look through */
+    mono_t barren_until; /* looking before this found nothing */
 };
 
 #define MAGAZINE_ENTRIES 64

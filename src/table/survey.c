@@ -26,8 +26,7 @@ static bool collect(void *context, struct entry *e)
     bool waiting = STATE_PHASE(state) == PHASE_WAITING;
 
     if (!state_is_live(state) ||
-        !tell_matches(
-            c->map, e, c->filter->name, c->filter->owner, c->now))
+        !tell_matches(c->map, e, c->filter->name, c->filter->owner, c->now))
         return true;
     if (c->total < c->n)
         c->out[c->total] = (struct survey_found){e, state,
@@ -81,15 +80,15 @@ int survey_freeze(struct map *map, struct thread *t, const char *name,
     return rc;
 }
 
-void survey_thaw(
-    struct map *map, struct thread *t, const struct survey_freeze *f)
+void survey_thaw(struct map *map, struct thread *t,
+    const struct survey_freeze *f)
 {
     (void)map;
     shm_add(&f->gate->raised, -1);
     word_unlock(t, &f->gate->word);
 }
 
-/* --- counts ---------------------------------------------------------------------- */
+/* --- counts --- */
 
 struct tally {
     const struct map *map;

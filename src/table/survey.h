@@ -34,8 +34,8 @@ struct survey_freeze {
 };
 int survey_freeze(struct map *map, struct thread *t, const char *name,
     struct survey_freeze *f);
-void survey_thaw(
-    struct map *map, struct thread *t, const struct survey_freeze *f);
+void survey_thaw(struct map *map, struct thread *t,
+    const struct survey_freeze *f);
 
 void survey_stats(const struct map *map, struct enq_stats *out);
 

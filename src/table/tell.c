@@ -77,8 +77,8 @@ static void copy_numbers(const struct map *map, const struct entry *e,
 {
     bool dead = session_is_dead(map, e->session);
 
-    out->handle = (uint64_t)STATE_GENERATION(state) << HANDLE_REF_BITS |
-        map_ref(map, e);
+    out->handle =
+        (uint64_t)STATE_GENERATION(state) << HANDLE_REF_BITS | map_ref(map, e);
     out->token = shm_load(&e->token);
     out->mode = (uint8_t)STATE_MODE(state);
     out->waiting = STATE_PHASE(state) == PHASE_WAITING;

@@ -81,7 +81,7 @@ static int watch_blockers(struct watch_list *w, mono_t deadline)
     return rc;
 }
 
-/* --- looking -------------------------------------------------------------------- */
+/* --- looking --- */
 
 /* Cancelled: the entry is given back. Or it was granted, and lost again
    before we looked: the grant has happened, and its handle says the rest. */
@@ -119,8 +119,8 @@ static bool still_mine(const struct place *p)
     return STATE_GENERATION(state) == p->generation;
 }
 
-static int look_inside(struct scope *s, const struct ask *ask,
-    struct place *p, mono_t deadline, struct enq_blocker *blocker)
+static int look_inside(struct scope *s, const struct ask *ask, struct place *p,
+    mono_t deadline, struct enq_blocker *blocker)
 {
     struct entry *e = p->e;
     int rc = 0;
@@ -171,7 +171,7 @@ int wait_look(struct session *s, struct thread *t, const struct ask *ask,
     return look(NULL, &scope, &waiting, place, deadline, blocker);
 }
 
-/* --- spinning ------------------------------------------------------------------- */
+/* --- spinning --- */
 
 #define SPIN_NS 20000 /* a hand-over to a sleeper costs about as much */
 #define CREDIT_MAX 8
@@ -209,7 +209,7 @@ static bool spin(const struct watch_list *w, struct thread *t)
     return false;
 }
 
-/* --- sleeping ------------------------------------------------------------------- */
+/* --- sleeping --- */
 
 /* The kernel woke one watcher of each word that died: pass it on. */
 static void pass_on_deaths(const struct watch_list *w)

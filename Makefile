@@ -1,0 +1,310 @@
+# libenq - build, test, install. `make help` lists what there is.
+#
+# Profiles live side by side in build/<profile>/ and differ in flags only:
+# release (the default), debug, asan, tsan, cov, crash. Header dependencies
+# come from the compiler (-MMD); parts that do not exist are left out.
+#
+# To set from outside: CC CFLAGS CPPFLAGS LDFLAGS LTO, WERROR= (warnings stay
+# warnings), V=1 (show commands), DESTDIR PREFIX LIBDIR INCLUDEDIR MANDIR.
+
+SHELL := /bin/sh
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+jobs := -j$(shell nproc 2>/dev/null || echo 2)
+
+# Several goals at once (`make clean check lint`) run one after the other,
+# each of them in parallel within itself.
+ifneq ($(word 2,$(MAKECMDGOALS)),)
+
+.NOTPARALLEL:
+.PHONY: $(MAKECMDGOALS)
+$(MAKECMDGOALS):
+	@+$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,$(jobs)) $@
+
+else
+
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += $(jobs)
+endif
+MAKEFLAGS += --no-print-directory
+
+BUILD = build
+CLANG = clang
+WERROR = -Werror
+PREFIX = /usr/local
+INCLUDEDIR = $(PREFIX)/include
+LIBDIR = $(PREFIX)/lib
+MANDIR = $(PREFIX)/share/man
+COMPDIR = $(PREFIX)/share/bash-completion/completions
+
+version = $(shell sed -n 's/^\#define ENQ_VERSION_$1 //p' include/enq.h)
+ABI := $(call version,MAJOR)
+VERSION := $(ABI).$(call version,MINOR).$(call version,PATCH)
+
+PROFILES := release debug asan tsan cov crash
+
+# --- flags -------------------------------------------------------------------
+
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+BASE := -std=c11 -D_GNU_SOURCE $(WARN) -fvisibility=hidden -fPIC -pthread
+HARD := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong
+SANE := -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all \
+    -DENQ_DEBUG -DENQ_POINTS
+
+cc_release = $(CC)
+cc_debug = $(CC)
+cc_asan = $(CLANG)
+cc_tsan = $(CLANG)
+cc_cov = $(CC)
+cc_crash = $(CC)
+
+flags_release := -O2 -g $(HARD)
+flags_debug := -O1 -g -DENQ_DEBUG -DENQ_POINTS
+flags_asan := $(SANE) -fsanitize=address,undefined
+flags_tsan := $(SANE) -fsanitize=thread
+flags_cov := -O0 -g -DENQ_DEBUG -DENQ_POINTS --coverage
+flags_crash := -O2 -g -DENQ_POINTS
+
+link_release := -pie -Wl,-z,relro,-z,now
+link_asan := -fsanitize=address,undefined
+link_tsan := -fsanitize=thread
+link_cov := --coverage
+
+# The library's fast path has no arrays to guard: -strong costs it 4 % there.
+# gcc optimises the released library as a whole when its objects are joined
+# (a tenth off the uncontended pair). LTO= turns that off.
+LTO := $(if $(findstring Free Software,$(shell $(CC) --version 2>/dev/null)),\
+    -flto=auto)
+join = ld -r
+$(BUILD)/release/src/%.o: more_flags = -fstack-protector $(LTO)
+$(BUILD)/release/enq.o: join = $(if $(LTO),$(CC) -O2 -g -r $(CFLAGS) $(LTO) \
+    -flinker-output=nolto-rel,ld -r)
+
+# What a part of the tree may include: tools and bench see enq.h only.
+see_src := -Iinclude -Isrc
+see_tools := -Iinclude
+see_bench := -Iinclude
+see_tests := -Iinclude -Isrc -Itests -Itests/lib
+
+LIBS := -luuid -pthread
+SHARED := -shared -Wl,-soname,libenq.so.$(ABI) -Wl,-z,nodelete \
+    -Wl,-z,relro,-z,now -Wl,-z,defs -Wl,--version-script=src/enq.map
+
+# --- what there is -----------------------------------------------------------
+
+lib_c := $(wildcard src/*/*.c)
+lockctl_c := $(wildcard tools/lockctl/*.c)
+demo_c := $(wildcard tools/demo/*.c)
+bench_c := $(wildcard bench/*.c)
+testlib_c := $(wildcard tests/lib/*.c)
+spec_c := $(wildcard tests/spec/*.c)
+model_c := $(wildcard tests/model/*.c)
+unit_c := $(wildcard tests/unit/check_*.c)
+all_c := $(lib_c) $(lockctl_c) $(demo_c) $(bench_c) $(testlib_c) $(spec_c) \
+    $(model_c) $(unit_c)
+
+tools := $(if $(lockctl_c),lockctl) $(if $(demo_c),enq-demo) \
+    $(if $(bench_c),enq-bench)
+runners := $(if $(spec_c),spec-run) $(if $(model_c),model-run)
+units := $(patsubst tests/unit/%.c,tests/unit/%,$(unit_c))
+thread_units := $(filter %threads,$(units))
+
+# in PROFILE, NAMES: those names as files of that profile.
+in = $(addprefix $(BUILD)/$(1)/,$(2))
+objs = $(patsubst %.c,$(BUILD)/$(1)/%.o,$(2))
+quiet = $(if $(V),,@)
+silent = $(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
+say = $(if $(V)$(silent),,@printf '  %-4s %s\n' $(1) $@)
+
+.PHONY: all help demo check lint fmt tidy cov bench soak install uninstall dist
+.PHONY: clean setup setup-check setup-all demo-run check-built check-run
+.PHONY: lint-run compiled cov-run bench-run $(PROFILES)
+
+all: release ## the library and the tools, optimised (the default)
+
+help: ## this list
+	@echo 'usage: make [TARGET] [VARIABLE=VALUE]...'
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  \1 \2/p' Makefile | \
+	    while read -r t text; do printf '  %-10s %s\n' "$$t" "$$text"; done
+
+# --- rules, once per profile -------------------------------------------------
+
+define profile
+$(BUILD)/$(1)/%.o: %.c Makefile
+	$$(quiet)mkdir -p $$(@D)
+	$$(call say,CC)
+	$$(quiet)$$(cc_$(1)) $$(BASE) $$(WERROR) $$(flags_$(1)) $$(CPPFLAGS) \
+	    $$(see_$$(firstword $$(subst /, ,$$<))) $$(more_flags) \
+	    $$(CFLAGS) -MMD -MP -c $$< -o $$@
+
+$(BUILD)/$(1)/enq.o: $(call objs,$(1),$(lib_c))
+	$$(call say,LD)
+	$$(quiet)$$(join) -o $$@ $$^
+
+$(BUILD)/$(1)/libenq.a: $(BUILD)/$(1)/enq.o
+	$$(call say,AR)
+	$$(quiet)rm -f $$@ && ar rcs $$@ $$^
+
+# What is installed, and what links to it as users do: its internal names
+# cannot meet those of the program.
+$(BUILD)/$(1)/static/libenq.a: $(BUILD)/$(1)/enq.o
+	$$(call say,AR)
+	$$(quiet)mkdir -p $$(@D) && rm -f $$@
+	$$(quiet)objcopy --localize-hidden $$< $$(@D)/enq.o
+	$$(quiet)ar rcs $$@ $$(@D)/enq.o
+
+$(BUILD)/$(1)/libtest.a: $(call objs,$(1),$(testlib_c))
+	$$(call say,AR)
+	$$(quiet)mkdir -p $$(@D) && rm -f $$@ && ar rcs $$@ $$^
+
+$(BUILD)/$(1)/libenq.so: $(BUILD)/$(1)/enq.o src/enq.map
+	$$(call say,LD)
+	$$(quiet)$$(cc_$(1)) $$(SHARED) $$(CFLAGS) $$(LDFLAGS) \
+	    -o $$@ $$< $$(LIBS)
+
+$(BUILD)/$(1)/lockctl: $(call objs,$(1),$(lockctl_c))
+$(BUILD)/$(1)/enq-demo: $(call objs,$(1),$(demo_c))
+$(BUILD)/$(1)/enq-bench: $(call objs,$(1),$(bench_c))
+$(BUILD)/$(1)/spec-run: $(call objs,$(1),$(spec_c))
+$(BUILD)/$(1)/model-run: $(call objs,$(1),$(model_c))
+$(call in,$(1),$(units)): %: %.o
+$(call in,$(1),$(units)): more = $$(shell pkg-config --libs check)
+$(call in,$(1),$(runners) $(units)): $(BUILD)/$(1)/libtest.a
+$(call in,$(1),$(filter-out spec-run,$(runners)) $(units)): \
+    $(BUILD)/$(1)/libenq.a
+$(call in,$(1),$(tools) spec-run): $(BUILD)/$(1)/static/libenq.a
+$(call in,$(1),$(tools) $(runners) $(units)):
+	$$(call say,LD)
+	$$(quiet)$$(cc_$(1)) $$(link_$(1)) $$(CFLAGS) $$(LDFLAGS) -o $$@ \
+	    $$(filter %.o,$$^) $$(filter %.a,$$^) $$(more) $$(LIBS) -lm
+
+.SECONDARY: $(call objs,$(1),$(all_c))
+endef
+$(foreach p,$(PROFILES),$(eval $(call profile,$(p))))
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+
+whole := libenq.a $(tools) $(runners) $(units)
+release: $(call in,release,libenq.a static/libenq.a libenq.so $(tools))
+debug: $(call in,debug,$(whole)) ## build with assertions and table checks
+asan: $(call in,asan,$(whole)) ## build with address and undefined sanitizers
+tsan: $(call in,tsan,$(whole)) ## build with the thread sanitizer
+crash: $(call in,crash,$(whole)) ## build with the named crash points
+
+# --- using it ----------------------------------------------------------------
+
+# The steps after a setup are a make of their own: only then is everything
+# there that the rules above need.
+setup: ## install what building and the demo need (as root, by apt-get)
+	@.ci/setup demo
+
+setup-all: ## install what tests, lint and coverage need as well
+	@.ci/setup all
+
+setup-check:
+	@.ci/setup check
+
+demo: setup ## set up, build, and show the main job in some seconds
+	@+$(MAKE) demo-run
+
+demo-run: release
+	@$(BUILD)/release/enq-demo $(ARGS)
+
+check: setup-check ## set up, build, and run all tests
+	@+$(MAKE) check-run
+
+check-built: release $(call in,debug,$(runners) $(units)) \
+    $(call in,asan,$(runners) $(units)) $(call in,tsan,$(thread_units)) \
+    $(call in,crash,$(runners))
+
+check-run: check-built
+	@BUILD=$(BUILD) tests/run $(ARGS)
+
+lint: setup-all ## formatting, floors, sizes, symbols, cppcheck, gcc and clang
+	@+$(MAKE) lint-run
+
+# Both compilers see every file, whatever part of it the tests need.
+compiled: release $(call in,debug,$(runners) $(units))
+
+lint-run: release
+	@+BUILD=$(BUILD) MAKE='$(MAKE)' tests/lint/run $(ARGS)
+
+fmt: setup-all ## format the C files in place
+	@find include src tools bench tests -name '*.[ch]' | \
+	    xargs clang-format -i
+
+tidy: setup-all ## clang-tidy over library, tools and bench (slow, advisory)
+	@clang-tidy --quiet $(lib_c) $(lockctl_c) $(demo_c) $(bench_c) -- \
+	    -std=c11 -D_GNU_SOURCE $(see_src)
+
+cov: setup-all ## line coverage of src/ by the tests, as build/cov/index.html
+	@+$(MAKE) cov-run
+
+cov-run: $(call in,cov,$(runners) $(units))
+	@find $(BUILD)/cov -name '*.gcda' -delete
+	@BUILD=$(BUILD) tests/run cov $(ARGS); status=$$?; \
+	gcovr --root . --filter src/ --html-details $(BUILD)/cov/index.html \
+	    --print-summary $(BUILD)/cov && exit $$status
+
+bench: setup ## run enq-bench; options in ARGS="..."
+	@+$(MAKE) bench-run
+
+bench-run: release
+	@$(BUILD)/release/enq-bench $(ARGS)
+
+soak: setup-check ## repeat the tests until they fail
+	@+$(MAKE) check-built
+	@n=0; while BUILD=$(BUILD) tests/run $(ARGS); do \
+	    n=$$((n + 1)); echo "soak: round $$n passed"; done; exit 1
+
+clean: ## remove build/
+	rm -rf $(BUILD)
+
+dist: ## the committed tree as build/libenq-VERSION.tar.gz
+	@mkdir -p $(BUILD)
+	git archive --prefix=libenq-$(VERSION)/ \
+	    -o $(BUILD)/libenq-$(VERSION).tar.gz HEAD
+
+# --- installing it -----------------------------------------------------------
+
+real := libenq.so.$(VERSION)
+man1 := $(wildcard tools/*/*.1)
+man3 := $(wildcard src/*/*.3)
+completion := $(wildcard tools/lockctl/lockctl.bash)
+
+# Every file that install makes: $(call dest,DIRECTORY,FILES)
+dest = $(addprefix $(DESTDIR)$(1)/,$(notdir $(2)))
+installed = $(call dest,$(INCLUDEDIR),enq.h) \
+    $(call dest,$(LIBDIR),libenq.a $(real) libenq.so.$(ABI) libenq.so) \
+    $(call dest,$(LIBDIR)/pkgconfig,enq.pc) \
+    $(call dest,$(PREFIX)/bin,$(if $(lockctl_c),lockctl)) \
+    $(call dest,$(MANDIR)/man1,$(man1)) $(call dest,$(MANDIR)/man3,$(man3)) \
+    $(if $(completion),$(DESTDIR)$(COMPDIR)/lockctl)
+
+# A fresh cache lets the loader find the library; pointless in a DESTDIR.
+ldconfig = if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+
+install: release ## library, header, lockctl, manual (DESTDIR, PREFIX ...)
+	install -d $(sort $(dir $(installed)))
+	install -m 644 include/enq.h $(DESTDIR)$(INCLUDEDIR)/
+	install -m 644 $(BUILD)/release/static/libenq.a $(DESTDIR)$(LIBDIR)/
+	install -m 755 $(BUILD)/release/libenq.so $(DESTDIR)$(LIBDIR)/$(real)
+	ln -sf $(real) $(DESTDIR)$(LIBDIR)/libenq.so.$(ABI)
+	ln -sf libenq.so.$(ABI) $(DESTDIR)$(LIBDIR)/libenq.so
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
+	    -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
+	    src/enq.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/enq.pc
+	$(if $(lockctl_c),install -m 755 $(BUILD)/release/lockctl \
+	    $(DESTDIR)$(PREFIX)/bin/)
+	$(if $(man1),install -m 644 $(man1) $(DESTDIR)$(MANDIR)/man1/)
+	$(if $(man3),install -m 644 $(man3) $(DESTDIR)$(MANDIR)/man3/)
+	$(if $(completion),install -m 644 $(completion) \
+	    $(DESTDIR)$(COMPDIR)/lockctl)
+	@$(ldconfig)
+
+uninstall: ## remove what install made (the same variables)
+	rm -f $(installed)
+	@$(ldconfig)
+
+endif
