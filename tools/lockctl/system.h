@@ -1,0 +1,19 @@
+/*
+ * system.h - what lockctl asks the system: names of processes, clocks.
+ */
+#ifndef SYSTEM_H
+#define SYSTEM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SYSTEM_COMMAND_BYTES 32
+
+/* The name of a living process. It names itself (prctl(2)), so that its name
+   is no safer to print than an owner's. */
+bool system_command(int32_t pid, char out[SYSTEM_COMMAND_BYTES]);
+
+/* Since some start, never set back. */
+int64_t system_now_ms(void);
+
+#endif
