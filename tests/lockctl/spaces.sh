@@ -1,0 +1,205 @@
+#!/usr/bin/env bash
+# spaces.sh - bad spaces: none, removed, garbage, truncated, of somebody else,
+# read-only, full. Each is said; nobody crashes, nothing is made by looking.
+. "$(dirname "$0")/lib.bash"
+
+# None ------------------------------------------------------------------------
+
+for command in list 'who a' stats doctor 'doctor --fix' dump 'unlock x' \
+    'promote x' 'renew x' 'adopt x' 'break x' 'break x --confirm=x'; do
+    # shellcheck disable=SC2086
+    exits "no space: $command" 69 $command
+done
+err_has 'no space: how one comes into being' 'comes into being .*lockctl lock'
+exits 'no directory' 69 -S "$tmp/none/space" lock a
+is 'no directory: making a space is not the advice' 0 \
+    "$(grep -c 'comes into being' "$tmp/err")"
+is 'looking makes no space' 0 "$(find /dev/shm -name "*$space_name*" | wc -l)"
+if has_json_reader; then
+    exits 'no space --json' 69 list --json
+    is 'no space --json: result' ENOENT "$(json "$tmp/out" 'j["result"]')"
+else
+    skip 'no space --json (no python3)'
+fi
+
+# Two of them, a path ---------------------------------------------------------
+
+exits 'lock makes a space' 0 lock a
+exits 'a list of it' 0 list
+file=$("$LOCKCTL" stats | awk '$1 == "space" {print $2}')
+true_that 'its file' test -f "$file"
+is 'its permissions' 600 "$(stat -c %a "$file")"
+exits 'another space' 0 -S "$ENQ_SPACE.other" run a true
+exits 'by option' 0 -S "$ENQ_SPACE.other" who -q a
+exits 'by environment' 75 who a
+exits 'by path' 75 -S "$file" who a
+rm -f "$file.other"
+
+# Removed ---------------------------------------------------------------------
+
+take -t none removed
+start run -w 30 removed true
+within 5 somebody_waits removed
+"$LOCKCTL" stats -i 0.05 >"$tmp/bg2.out" 2>"$tmp/bg2.err" &
+watcher=$!
+pids+=("$watcher")
+within 5 has_line "$tmp/bg2.out"
+rm -f "$file"
+wait "$watcher"
+is 'stats -i ends with the space' 69 $?
+exits 'a removed space' 69 list
+kill -TERM "$pid"
+ended 'a wait in a removed space can be ended' 143
+
+# Damaged ---------------------------------------------------------------------
+
+"$LOCKCTL" lock a >/dev/null
+file_bytes=$(stat -c %s "$file")
+damaged()
+{
+    local what=$1 command
+
+    for command in list doctor stats dump 'lock b' 'run b true' 'unlock x'; do
+        # shellcheck disable=SC2086
+        exits "$what: $command" 70 $command
+        [ -s "$tmp/err" ] || fail "$what: $command says nothing"
+    done
+    true_that "$what: the file is named" grep -q "$space_name" "$tmp/err"
+}
+head -c 65536 /dev/urandom >"$file"
+damaged 'garbage'
+: >"$tmp/empty"
+printf 'no segment\n' >"$file"
+damaged 'a short text'
+rm -f "$file"
+"$LOCKCTL" lock a >/dev/null
+is 'as large as before' "$file_bytes" "$(stat -c %s "$file")"
+dd if=/dev/urandom of="$file" bs=64 count=1 conv=notrunc 2>/dev/null
+damaged 'a header of garbage'
+rm -f "$file"
+"$LOCKCTL" lock a >/dev/null
+truncate -s 4096 "$file"
+damaged 'truncated'
+rm -f "$file"
+
+# Permission ------------------------------------------------------------------
+
+as_nobody()
+{
+    setpriv --reuid=65534 --regid=65534 --clear-groups "$LOCKCTL" "$@" \
+        >"$tmp/out" 2>"$tmp/err"
+}
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+    LOCKCTL_WAS=$LOCKCTL
+    cp "$LOCKCTL" "$tmp/lockctl" # nobody may not reach the build
+    chmod 755 "$tmp" "$tmp/lockctl"
+    LOCKCTL=$tmp/lockctl
+    "$LOCKCTL" lock a >/dev/null
+    chmod 600 "$file"
+    for command in list 'lock a' 'who a' 'run a true' doctor stats; do
+        # shellcheck disable=SC2086
+        as_nobody $command
+        is "no permission: $command" 77 $?
+    done
+    true_that 'no permission: the file is named' grep -q "$space_name" "$tmp/err"
+    chmod 644 "$file"
+    as_nobody list
+    is 'readable: list' 0 $?
+    as_nobody who a
+    is 'readable: who' 75 $?
+    as_nobody lock b
+    is 'readable: lock' 77 $?
+    rm -f "$file"
+    mkdir -m 755 "$tmp/closed"
+    as_nobody -S "$tmp/closed/space" lock a
+    true_that 'a closed directory' test $? -ne 0
+    true_that 'a closed directory is said' test -s "$tmp/err"
+    LOCKCTL=$LOCKCTL_WAS
+else
+    skip 'permissions (not root)'
+fi
+
+# A full table ----------------------------------------------------------------
+
+cat >"$tmp/small.c" <<'END'
+#include <enq.h>
+int main(void)
+{
+    struct enq_open_opts opts = {.size = sizeof(opts), .slots = 4};
+    struct enq *e;
+    int rc = enq_open(&e, NULL, &opts);
+    if (rc == 0)
+        enq_close(e);
+    return rc != 0;
+}
+END
+archive=$(dirname "$LOCKCTL")/libenq.a
+if cc -I "$top/include" -o "$tmp/small" "$tmp/small.c" "$archive" -luuid \
+    -lpthread 2>"$tmp/err" && "$tmp/small"; then
+    n=0
+    while "$LOCKCTL" lock "full/$n" >"$tmp/out" 2>"$tmp/err"; do
+        n=$((n + 1))
+        [ "$n" -lt 2000 ] || break
+    done
+    true_that 'a full table takes what it should' test "$n" -ge 4
+    exits 'a full table' 1 lock full/more
+    err_has 'a full table is said' '[Oo]verflow|full'
+    exits 'a full table: run' 125 run full/more true
+    exits 'a full table can be read' 75 who full/0
+    exits 'a full table: overflows are counted' 0 stats
+    out_has 'a full table: overflows' '^overflows +[1-9]'
+    exits 'a full table: unlock' 0 unlock "$("$LOCKCTL" list --only id full/0)"
+    exits 'one more fits then' 0 lock full/more
+    rm -f "$file"
+else
+    skip 'a full table (no compiler, or no libenq.a beside lockctl)'
+fi
+
+# Full, read-only, somebody who may log out ------------------------------------
+
+in_mounts()
+{
+    unshare --mount sh -e -c "$1" sh "$LOCKCTL" "$tmp" >"$tmp/out" 2>"$tmp/err"
+}
+if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
+    mkdir "$tmp/fs"
+    # shellcheck disable=SC2016
+    in_mounts 'mount -t tmpfs -o size=64k none "$2/fs"
+        exec "$1" -S "$2/fs/space" lock a'
+    is 'no room for a space' 1 $?
+    true_that 'no room is said' grep -Eqi 'space|room|full' "$tmp/err"
+    # shellcheck disable=SC2016
+    in_mounts 'mount -t tmpfs -o size=16m none "$2/fs"
+        export ENQ_SPACE="$2/fs/space"
+        "$1" lock a >/dev/null
+        head -c 64m /dev/zero >"$2/fs/zero" 2>/dev/null || true
+        "$1" doctor; "$1" who -q a >/dev/null || echo "still $?"'
+    is 'a full file system' 0 $?
+    out_has 'doctor warns of it' '^warning: the file system of .* KiB left'
+    out_has 'the lock is there still' '^still 75$'
+    # shellcheck disable=SC2016
+    in_mounts 'mount -t tmpfs none "$2/fs"; mount -o remount,ro "$2/fs"
+        exec "$1" -S "$2/fs/space" lock a'
+    is 'a read-only directory' 77 $?
+    # shellcheck disable=SC2016
+    in_mounts 'mount -t tmpfs none /run; mkdir -p /run/systemd/system
+        exec setpriv --reuid=65534 --regid=65534 --clear-groups \
+            "$2/lockctl" lock a'
+    # shellcheck disable=SC2016
+    in_mounts 'mount -t tmpfs none /run; mkdir -p /run/systemd/system
+        exec setpriv --reuid=65534 --regid=65534 --clear-groups \
+            "$2/lockctl" doctor'
+    is 'a warning is no finding' 0 $?
+    out_has 'doctor warns of RemoveIPC' '^warning: .*uid 65534: logind removes'
+    # shellcheck disable=SC2016
+    in_mounts 'mount -t tmpfs none /run; mkdir -p /run/systemd/system
+        "$1" -S "$ENQ_SPACE.root" lock a; exec "$1" -S "$ENQ_SPACE.root" doctor'
+    is 'a system user, no warning' 0 "$(grep -c '^warning' "$tmp/out")"
+    # shellcheck disable=SC2016
+    in_mounts 'exec setpriv --reuid=65534 --regid=65534 --clear-groups \
+            "$2/lockctl" doctor'
+    is 'no logind, no warning' 0 "$(grep -c '^warning' "$tmp/out")"
+else
+    skip 'full, read-only, RemoveIPC (no mount namespace)'
+fi
+finish

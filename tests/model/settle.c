@@ -1,0 +1,274 @@
+/*
+ * settle.c - what a step did to the real table, and whether it may have.
+ *
+ * Where the rules fix what happens it must have happened. Where they leave it
+ * open (who is younger than the window) the model follows the table, if the
+ * rules allow what it did.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "history.h"
+
+/* --- what has left the table --- */
+
+/* It has run out, and somebody has noticed. */
+static void end_over(struct history *h, struct m_lock *l)
+{
+    unsigned answers = 0;
+
+    if (l->phase == M_WAITING)
+        answers = ANSWER(ENQ_NOTHELD);
+    if (m_expired(&h->m, l))
+        answers |= ANSWER(ENQ_EXPIRED);
+    if (l->phase == M_HELD && !m_session_lives(&h->m, l) &&
+        l->on_death == ENQ_DEATH_RELEASE)
+        answers |= ANSWER(ENQ_OWNERDIED);
+    m_end(&h->m, l, answers);
+}
+
+void observe(struct history *h)
+{
+    space_look(&h->s);
+    for (unsigned i = 0; i < M_LOCKS; i++) {
+        struct m_lock *l = &h->m.locks[i];
+        bool there = l->phase != M_FREE && space_has(&h->s, l->handle);
+
+        h->left[i] = h->was_there[i] && !there;
+        h->was_there[i] = there;
+        if (h->left[i] && l->phase != M_GONE && m_over(&h->m, l))
+            end_over(h, l);
+    }
+}
+
+/* --- who was granted --- */
+
+void new_token(struct history *h, struct m_lock *l, uint64_t token)
+{
+    struct model *m = &h->m;
+
+    for (unsigned k = 0; k < m->n_keys; k++)
+        if (m->overlap[k][l->key] && token <= m->newest[k])
+            fail(h, "token %llu of %s: an overlapping one was %llu",
+                (unsigned long long)token, lock_text(h, l),
+                (unsigned long long)m->newest[k]);
+    l->token = token;
+    h->fresh[l - m->locks] = true;
+}
+
+/* The waiter, first of those left by arrival, whom the table has granted. */
+static struct m_lock *next_granted(struct history *h)
+{
+    struct m_lock *first = NULL;
+
+    for (unsigned i = 0; i < M_LOCKS; i++) {
+        struct m_lock *l = &h->m.locks[i];
+        const struct enq_info *info;
+
+        if (!m_waits(&h->m, l) || (first && l->arrival > first->arrival))
+            continue;
+        info = space_find(&h->s, l->handle);
+        if (info != NULL && !info->waiting && m_may_go(&h->m, l))
+            first = l;
+    }
+    return first;
+}
+
+void adopt(struct history *h)
+{
+    struct m_lock *l;
+
+    while ((l = next_granted(h)) != NULL) {
+        m_grant(&h->m, l);
+        caller_of(h, l)->granted = true;
+        h->granted[l - h->m.locks] = true;
+        if (caller_of(h, l)->asleep && !space_woke(caller_of(h, l)->place.e))
+            fail(h, "%s was granted and not woken", lock_text(h, l));
+        new_token(h, l, space_find(&h->s, l->handle)->token);
+    }
+}
+
+bool had_its_turn(struct history *h, const struct m_lock *l)
+{
+    for (unsigned i = 0; i < M_LOCKS; i++)
+        if (h->granted[i] && m_same_owner(&h->m.locks[i], l))
+            return true;
+    return false;
+}
+
+/* Something that overlaps has run out, and nobody has noticed yet. */
+static bool haunted(struct history *h, const struct m_lock *l)
+{
+    for (unsigned i = 0; i < M_LOCKS; i++) {
+        const struct m_lock *other = &h->m.locks[i];
+
+        if (h->was_there[i] && m_over(&h->m, other) &&
+            m_overlap(&h->m, other, l))
+            return true;
+    }
+    return false;
+}
+
+/* R9: a promote makes room beside what was promoted only. */
+static bool is_heir(struct history *h, const struct m_lock *l)
+{
+    if (h->winner != NULL && m_overlap(&h->m, h->winner, l))
+        return false;
+    for (unsigned i = 0; i < M_LOCKS; i++)
+        if (h->left[i] && m_overlap(&h->m, &h->m.locks[i], l))
+            return true;
+    return false;
+}
+
+/* One who came earlier could go as well, and will be quicker. */
+static bool behind_another(struct history *h, const struct m_lock *l)
+{
+    for (unsigned i = 0; i < M_LOCKS; i++) {
+        struct m_lock *other = &h->m.locks[i];
+
+        if (m_waits(&h->m, other) && other->arrival < l->arrival &&
+            m_conflict(&h->m, other, l) && m_may_go(&h->m, other))
+            return true;
+    }
+    return false;
+}
+
+/* R8: an heir who may go has been granted it, or is young and has been told
+   to try. Nobody else was woken. */
+static void check_waiter(struct history *h, struct m_lock *l)
+{
+    struct caller *c = caller_of(h, l);
+    bool may_go = m_may_go(&h->m, l);
+    bool heir = is_heir(h, l) && !haunted(h, l) && !had_its_turn(h, l);
+
+    if (c->asleep && space_woke(c->place.e)) {
+        c->told = true;
+        if (!may_go && !h->roused)
+            fail(h, "%s was woken for nothing", lock_text(h, l));
+    }
+    if (!may_go || !heir)
+        return;
+    if (m_due(&h->m, l))
+        fail(h, "%s was not granted what is free", lock_text(h, l));
+    else if (c->asleep && !c->told && !behind_another(h, l))
+        fail(h, "%s was not told to try", lock_text(h, l));
+}
+
+void settle(struct history *h)
+{
+    adopt(h);
+    for (unsigned i = 0; i < M_LOCKS; i++) {
+        struct m_lock *l = &h->m.locks[i];
+        const struct enq_info *info;
+
+        if (!m_waits(&h->m, l))
+            continue;
+        info = space_find(&h->s, l->handle);
+        if (info != NULL && !info->waiting)
+            fail(h, "%s was granted out of turn", lock_text(h, l));
+        check_waiter(h, l);
+    }
+}
+
+/* --- the whole state --- */
+
+static void compare_key(struct history *h, const struct m_lock *l,
+    const struct enq_info *info)
+{
+    const struct m_key *key = &h->m.keys[l->key];
+    const char *at = info->key;
+
+    if (strcmp(info->name, key->name) != 0 || info->fields != key->fields)
+        fail(h, "%s has another name, or other fields", lock_text(h, l));
+    for (unsigned i = 0; i < key->fields; i++) {
+        if (strcmp(at, key->field[i]) != 0 ||
+            (strcmp(at, "@") == 0 && (info->literal >> i & 1) == key->any[i]))
+            fail(h, "field %u of %s is \"%s\"", i, lock_text(h, l), at);
+        at += strlen(at) + 1;
+    }
+}
+
+static void compare_number(struct history *h, const struct m_lock *l,
+    const char *what, int64_t model, int64_t real)
+{
+    if (model != real)
+        fail(h, "%s: %s is %lld in the model, %lld in the table",
+            lock_text(h, l), what, (long long)model, (long long)real);
+}
+
+static int64_t left_ms(struct history *h, const struct m_lock *l)
+{
+    if (l->phase == M_WAITING || l->deadline_ns == M_NEVER)
+        return ENQ_FOREVER;
+    if (l->deadline_ns < h->m.now_ns)
+        return 0; /* kept by the dead */
+    return (l->deadline_ns - h->m.now_ns) / 1000000;
+}
+
+static void compare_lock(struct history *h, const struct m_lock *l,
+    const struct enq_info *info)
+{
+    bool waits = l->phase == M_WAITING, lives = m_session_lives(&h->m, l);
+    static const char letters[] = "?SEXO";
+
+    compare_key(h, l, info);
+    if (strcmp(info->owner, l->owner) != 0)
+        fail(h, "%s is owned by %s", lock_text(h, l), info->owner);
+    if (strcmp(info->id, l->id) != 0)
+        fail(h, "%s has the id %s", lock_text(h, l), info->id);
+    compare_number(h, l, "mode", l->mode, letters[info->mode % 5]);
+    compare_number(h, l, "waiting", waits, info->waiting);
+    compare_number(h, l, "orphaned", !lives, info->orphaned);
+    compare_number(h, l, "pid", lives ? getpid() : 0, info->pid);
+    compare_number(h, l, "on_death", l->on_death, info->on_death);
+    compare_number(h, l, "ttl_ms", l->ttl_ms, info->ttl_ms);
+    compare_number(h, l, "ttl_left_ms", left_ms(h, l), info->ttl_left_ms);
+    if (!m_age_fits(&h->m, l, info->age_ms))
+        fail(h, "%s is said to be %lld ms old", lock_text(h, l),
+            (long long)info->age_ms);
+    compare_number(h, l, "token", waits ? 0 : (int64_t)l->token,
+        (int64_t)info->token);
+}
+
+/* Tokens of this step become the newest of their keys. */
+static void note_tokens(struct history *h)
+{
+    struct model *m = &h->m;
+
+    for (unsigned i = 0; i < M_LOCKS; i++) {
+        struct m_lock *l = &m->locks[i];
+
+        if (!h->fresh[i])
+            continue;
+        for (unsigned j = 0; j < i; j++)
+            if (h->fresh[j] && m_overlap(m, l, &m->locks[j]) &&
+                l->token == m->locks[j].token)
+                fail(h, "%s has the token of an overlapping lock",
+                    lock_text(h, l));
+        if (l->token > m->newest[l->key])
+            m->newest[l->key] = l->token;
+        h->fresh[i] = false;
+    }
+}
+
+void compare(struct history *h)
+{
+    size_t live = 0;
+
+    note_tokens(h);
+    for (unsigned i = 0; i < M_LOCKS && !h->failed; i++) {
+        struct m_lock *l = &h->m.locks[i];
+        const struct enq_info *info;
+
+        if (!m_live(&h->m, l))
+            continue;
+        live++;
+        info = space_find(&h->s, l->handle);
+        if (info == NULL)
+            fail(h, "%s is not in the table", lock_text(h, l));
+        else
+            compare_lock(h, l, info);
+    }
+    if (live != h->s.n_found)
+        fail(h, "%zu locks in the model, %zu in the table", live, h->s.n_found);
+}

@@ -1,0 +1,50 @@
+/*
+ * space.h - the real table, driven by one thread that never blocks.
+ *
+ * Several sessions of one process, begun without the library's own thread, so
+ * that nothing happens but what is asked for here. The clock stands still
+ * until it is turned; whoever is woken is noted down. The segment has no name
+ * any more as soon as it is mapped: nothing is left behind.
+ */
+#ifndef MODEL_SPACE_H
+#define MODEL_SPACE_H
+
+#include "api/attachment.h"
+
+#define SPACE_SESSIONS 4
+#define SPACE_ENTRIES 160
+#define SPACE_WAKES 64
+
+struct space {
+    struct map *map;
+    struct thread *t;
+    uint64_t life;
+    struct enq at[SPACE_SESSIONS];
+    struct enq watcher;
+    struct enq_info found[SPACE_ENTRIES];
+    size_t n_found;
+};
+
+/* The clock of the process, and who was woken since this was set to 0. */
+extern int64_t space_now_ns;
+extern const uint32_t *space_wakes[SPACE_WAKES];
+extern unsigned space_n_wakes;
+
+bool space_open(struct space *s, bool sap, bool strict);
+void space_close(struct space *s);
+
+bool space_begin(struct space *s, unsigned i);
+/* As enq_close() does, and as the kernel does. */
+bool space_end(struct space *s, unsigned i);
+session_ref_t space_kill(struct space *s, unsigned i);
+
+/* Reads all that is there into found[]. */
+void space_look(struct space *s);
+const struct enq_info *space_find(const struct space *s, enq_handle handle);
+
+/* Is the entry part of the table, even if it has run out? */
+bool space_has(const struct space *s, enq_handle handle);
+
+bool space_woke(const struct entry *e);
+
+#endif

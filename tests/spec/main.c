@@ -1,0 +1,293 @@
+/*
+ * main.c - spec-run: plays scenarios, each in a process and a space of its
+ * own, a few at a time, and counts. A scenario that says "# must fail: TEXT"
+ * is one of the runner's self-tests: it passes by failing with that text.
+ *
+ *	spec-run [-v] [-j N] [FILE|DIRECTORY ...]     default: tests/spec
+ */
+#include "spec.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { FILES_MAX = 500, JOBS_MAX = 16, HANGS_S = 30 };
+
+struct job {
+    pid_t pid; /* 0: free */
+    size_t file;
+    int out; /* what it printed */
+    int64_t began_ms;
+};
+
+static char *files[FILES_MAX];
+static size_t n_files;
+static struct job jobs[JOBS_MAX];
+static size_t n_jobs = 2;
+static bool verbose;
+static unsigned passed, failed, skipped;
+static volatile sig_atomic_t stopping;
+
+static void address_of(size_t file, pid_t runner, char *address, size_t n)
+{
+    snprintf(address, n, "shm:enq-spec-%d-%zu", (int)runner, file);
+}
+
+/* A self-test passes when it failed for the reason it names. */
+static int verdict(const struct scene *scene)
+{
+    const char *must = scene->script->must_fail;
+    char line[24];
+
+    if (scene->skipped) {
+        printf("%s\n", scene->why);
+        return EXIT_SKIP;
+    }
+    if (must == NULL)
+        return scene->failed;
+    snprintf(line, sizeof(line), "line %d: ", scene->step->line);
+    if (scene->failed && strncmp(must, line, strlen(line)) == 0 &&
+        strstr(scene->why, must + strlen(line)) != NULL)
+        return 0;
+    printf("%s: must fail at '%s', got '%s%s'\n", scene->file, must, line,
+        scene->failed ? scene->why : "success");
+    return 1;
+}
+
+static int play_file(const char *file, const char *address)
+{
+    static struct scene scene;
+    struct script script;
+    char why[200];
+    int rc;
+
+    if (!script_read(file, &script, why)) {
+        printf("%s: %s\n", file, why);
+        return 1;
+    }
+    scene.file = file;
+    scene.script = &script;
+    scene.opts.size = sizeof(scene.opts);
+    snprintf(scene.address, sizeof(scene.address), "%s", address);
+    play(&scene);
+    rc = verdict(&scene);
+    script_free(&script);
+    return rc;
+}
+
+static void start(struct job *job, size_t file)
+{
+    pid_t runner = getpid();
+    char address[64];
+
+    address_of(file, runner, address, sizeof(address));
+    *job = (struct job){.file = file, .began_ms = now_ms()};
+    job->out = memfd_create("spec", MFD_CLOEXEC);
+    fflush(stdout);
+    job->pid = fork();
+    if (job->out < 0 || job->pid < 0) {
+        perror("spec-run");
+        exit(1);
+    }
+    if (job->pid != 0)
+        return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    dup2(job->out, STDOUT_FILENO);
+    alarm(HANGS_S);
+    exit(play_file(files[file], address));
+}
+
+static void show(const struct job *job, const char *verdict)
+{
+    const char *file = files[job->file];
+    char bytes[4096];
+    ssize_t n;
+    off_t at = 0;
+
+    printf("%-4s %s (%lld ms)\n", verdict, file,
+        (long long)(now_ms() - job->began_ms));
+    while ((n = pread(job->out, bytes, sizeof(bytes), at)) > 0) {
+        fwrite(bytes, 1, (size_t)n, stdout);
+        at += n;
+    }
+}
+
+static void count(const struct job *job, int status)
+{
+    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SKIP) {
+        skipped++;
+        show(job, "skip");
+    } else if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+        passed++;
+        if (verbose)
+            show(job, "ok");
+    } else {
+        failed++;
+        show(job, "FAIL");
+        if (WIFSIGNALED(status))
+            printf("  ended by signal %d%s\n", WTERMSIG(status),
+                WTERMSIG(status) == SIGALRM ? ": it hung" : "");
+    }
+}
+
+static void finish(struct job *job, int status)
+{
+    char address[64];
+    int rc;
+
+    address_of(job->file, getpid(), address, sizeof(address));
+    rc = enq_unlink(address);
+    if (rc != ENQ_OK && rc != -ENOENT)
+        printf("enq_unlink %s: %s\n", address, enq_why());
+    count(job, status);
+    close(job->out);
+    job->pid = 0;
+}
+
+static struct job *job_of(pid_t pid)
+{
+    for (size_t i = 0; i < n_jobs; i++)
+        if (jobs[i].pid == pid)
+            return &jobs[i];
+    return NULL;
+}
+
+static void wait_one(void)
+{
+    int status;
+    pid_t pid = waitpid(-1, &status, 0);
+    struct job *job = pid > 0 ? job_of(pid) : NULL;
+
+    if (job != NULL)
+        finish(job, status);
+}
+
+static void play_all(void)
+{
+    size_t next = 0, running = 0;
+
+    while ((next < n_files && !stopping) || running > 0) {
+        struct job *free_job = job_of(0);
+
+        if (next < n_files && !stopping && free_job != NULL)
+            start(free_job, next++);
+        else
+            wait_one();
+        running = 0;
+        for (size_t i = 0; i < n_jobs; i++)
+            running += jobs[i].pid != 0;
+    }
+}
+
+static void on_stop(int sig)
+{
+    (void)sig;
+    stopping = 1;
+    for (size_t i = 0; i < n_jobs; i++)
+        if (jobs[i].pid > 0)
+            kill(jobs[i].pid, SIGKILL);
+}
+
+static void add_file(const char *path)
+{
+    if (n_files == FILES_MAX || (files[n_files] = strdup(path)) == NULL) {
+        fprintf(stderr, "spec-run: too many scenarios\n");
+        exit(1);
+    }
+    n_files++;
+}
+
+static int is_spec(const struct dirent *entry)
+{
+    size_t n = strlen(entry->d_name);
+
+    return n > 5 && strcmp(entry->d_name + n - 5, ".spec") == 0;
+}
+
+static void add_directory(const char *path)
+{
+    struct dirent **entries;
+    int n = scandir(path, &entries, is_spec, alphasort);
+    char file[600];
+
+    for (int i = 0; i < n; i++) {
+        snprintf(file, sizeof(file), "%s/%s", path, entries[i]->d_name);
+        add_file(file);
+        free(entries[i]);
+    }
+    if (n >= 0)
+        free(entries);
+}
+
+/*
+ * A directory brings its self-tests along and, where the library has crash
+ * points, the scenarios that need them.
+ */
+static void add_path(const char *path)
+{
+    static const char *const below[] = {"selftest", "crash"};
+    char sub[600];
+    struct stat st;
+
+    if (stat(path, &st) != 0) {
+        fprintf(stderr, "spec-run: %s: %s\n", path, strerror(errno));
+        exit(2);
+    }
+    if (!S_ISDIR(st.st_mode)) {
+        add_file(path);
+        return;
+    }
+    add_directory(path);
+    for (size_t i = 0; i < (HAS_POINTS ? 2u : 1u); i++) {
+        snprintf(sub, sizeof(sub), "%s/%s", path, below[i]);
+        if (stat(sub, &st) == 0)
+            add_path(sub);
+    }
+}
+
+static void read_options(int argc, char **argv)
+{
+    int c;
+
+    while ((c = getopt(argc, argv, "vj:")) != -1) {
+        if (c == 'v') {
+            verbose = true;
+        } else if (c == 'j' && atoi(optarg) > 0 && atoi(optarg) <= JOBS_MAX) {
+            n_jobs = (size_t)atoi(optarg);
+        } else {
+            fprintf(stderr, "usage: spec-run [-v] [-j N] [PATH ...]\n");
+            exit(2);
+        }
+    }
+    for (int i = optind; i < argc; i++)
+        add_path(argv[i]);
+    if (optind == argc)
+        add_path("tests/spec");
+}
+
+int main(int argc, char **argv)
+{
+    struct sigaction stop = {.sa_handler = on_stop};
+
+    if (argc > 1 && strcmp(argv[1], "--worker") == 0)
+        return worker_main(argc, argv);
+    read_options(argc, argv);
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGTERM, &stop, NULL);
+    play_all();
+    for (size_t i = 0; i < n_files; i++)
+        free(files[i]);
+    printf("spec: %u passed, %u failed, %u skipped\n", passed, failed, skipped);
+    return failed > 0 || stopping;
+}
