@@ -165,8 +165,8 @@ static int start_thread(void)
     pthread_t thread;
     int rc;
 
-    wait_report_death = report_death;
-    thread_drop_magazines = slab_thread_ends;
+    shm_store(&wait_report_death, report_death);
+    shm_store(&thread_drop_magazines, slab_thread_ends);
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK_BYTES);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);

@@ -11,6 +11,7 @@
 #include "api/options.h"
 #include "base/hash.h"
 #include "rules/spec.h"
+#include "table/heal.h"
 #include "table/request.h"
 #include "table/wait.h"
 
@@ -194,6 +195,23 @@ static void note_overflow(struct enq *e, const struct ask *ask)
     owner[ENQ_OWNER_BYTES - 1] = '\0';
 }
 
+/* Before the table is said to be full, what the dead have left is taken. */
+static int ask_table(struct enq *e, struct thread *t, const struct ask *ask,
+    bool queue, struct place *place, struct enq_blocker *blocker)
+{
+    int rc = request_lock(&e->session, t, ask, queue, place, blocker);
+
+    if (likely(rc != ENQ_EFULL))
+        return rc;
+    bury_dead(&e->session, t);
+    rc = request_lock(&e->session, t, ask, queue, place, blocker);
+    if (rc == ENQ_EFULL) {
+        thread_count(t, COUNT_OVERFLOWS);
+        note_overflow(e, ask);
+    }
+    return rc;
+}
+
 static int attempt(struct enq *e, struct thread *t, const struct enq_req *req,
     const struct ask *ask, struct enq_grant *grant)
 {
@@ -203,8 +221,7 @@ static int attempt(struct enq *e, struct thread *t, const struct enq_req *req,
     grant->blocker.owner[0] = '\0';
     if (unlikely(req->flags & ENQ_TEST))
         return request_test(&e->session, t, ask, &grant->blocker);
-    rc = request_lock(&e->session, t, ask, req->wait_ms != 0, &place,
-        &grant->blocker);
+    rc = ask_table(e, t, ask, req->wait_ms != 0, &place, &grant->blocker);
     if (likely(rc == ENQ_OK))
         thread_count(t, COUNT_GRANTS);
     else if (rc == ENQ_PENDING)
@@ -216,8 +233,6 @@ static int attempt(struct enq *e, struct thread *t, const struct enq_req *req,
         grant->token = place.token;
         return ENQ_OK;
     }
-    if (rc == ENQ_EFULL)
-        note_overflow(e, ask);
     count_answer(t, rc);
     return rc;
 }

@@ -187,17 +187,18 @@ static void look_for_dead(const struct map *map, struct check_report *report)
 
 static void look_at_room(const struct map *map, struct check_report *report)
 {
-    const struct seg_header *h = map->h;
+    struct enq_stats stats = {.size = sizeof(stats)};
 
-    if (shm_load(&h->unlinked) || map_unlinked(map))
+    survey_stats(map, &stats);
+    if (stats.unlinked)
         check_note(report,
-            "%s has lost its name: no new locks are granted; "
-            "restart its users",
+            "%s has lost its name: no new locks are granted; restart its "
+            "users",
             map->path);
-    if (shm_load(&h->slab_pages) >= h->slab_pages_max / 10 * 9 + 1 &&
-        shm_load(&h->orphan_pages) == 0)
-        check_note(report, "the table is nearly full: %u of %u pages",
-            shm_load(&h->slab_pages), h->slab_pages_max);
+    if ((stats.held + stats.waiting) * 10 > stats.slots_max * 9)
+        check_note(report, "the table is nearly full: %llu of %llu",
+            (unsigned long long)(stats.held + stats.waiting),
+            (unsigned long long)stats.slots_max);
 }
 
 static int doctor(struct enq *e, uint32_t flags, struct check_report *report)

@@ -102,8 +102,10 @@ static int get_map(struct enq *e, const struct map_wish *wish)
         helper_forget();
     }
     rc = map_attach(e->path, wish, &e->map);
-    if (rc == 0)
+    if (rc == 0) {
         e->map->heal = heal;
+        shm_store(&e->map->attachments, e->map->attachments + 1);
+    }
     process_leave();
     return rc;
 }
@@ -113,8 +115,10 @@ static void put_map(struct enq *e)
     bool fresh;
 
     process_enter(&fresh);
+    shm_store(&e->map->attachments, e->map->attachments - 1);
     map_put(e->map);
     process_leave();
+    thread_leave_idle();
 }
 
 static int begin(struct enq *e, const struct map_wish *wish)

@@ -67,6 +67,8 @@ bool id_parse(const char *text, uint64_t *half, uint64_t *handle)
 
     if (strlen(text) != ID_TEXT_BYTES - 1 || uuid_parse(text, uuid) != 0)
         return false;
+    if (uuid[8] >> 6 != 2)
+        return false;
     *half = get_be64(uuid);
     *handle =
         ((get_be64(uuid + 8) & HANDLE_BITS) * inverse(SPREAD)) & HANDLE_BITS;

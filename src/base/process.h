@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/atomic.h"
+
 extern uint64_t *process_page; /* NULL before the first process_enter() */
 
 /*
@@ -26,7 +28,7 @@ void process_leave(void);
 
 static inline bool process_is(uint64_t life)
 {
-    return *process_page == life;
+    return shm_load(process_page) == life;
 }
 
 #endif

@@ -59,12 +59,13 @@ static int take_fields(struct spec *s, struct enq_req *req)
 
 int spec_parse(const char *spec, struct enq_req *req, char *buf, size_t n)
 {
-    struct spec s = {.at = spec, .out = buf, .end = buf + n};
+    struct spec s = {.at = spec, .out = buf};
     bool escaped;
     int rc;
 
     if (spec == NULL || buf == NULL || n < 1)
         return why(-EINVAL, "no spec, or no room for it");
+    s.end = buf + n;
     memset(req->key, 0, sizeof(req->key));
     req->literal = 0;
     rc = take_part(&s, &req->name, &escaped);

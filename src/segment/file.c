@@ -188,12 +188,14 @@ static int fill(int fd, const char *path, const struct header_wish *wish)
     h = mmap(NULL, SEG_FIXED_END, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (h == MAP_FAILED)
         return explain_creation(errno, path);
-    header_make(h, wish);
-    fill_shards((char *)h, h);
-    shm_store_release(&h->magic, LAYOUT_MAGIC);
+    rc = header_make(h, wish);
+    if (rc == 0) {
+        fill_shards((char *)h, h);
+        shm_store_release(&h->magic, LAYOUT_MAGIC);
+    }
     munmap(h, SEG_FIXED_END);
     ENQ_POINT("attach.created");
-    return 0;
+    return rc;
 }
 
 static int publish_nameless(int fd, const char *path)

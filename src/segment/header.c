@@ -3,6 +3,7 @@
  */
 #include "segment/header.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,16 +39,22 @@ static uint32_t checksum(const struct seg_header *h)
         (size_t)((const char *)&h->checksum - from), LAYOUT_MAGIC);
 }
 
-static void read_boot_id(char id[40])
+/* Without it a segment of this boot could be taken for one of an earlier, and
+   replaced under its users: then nothing is done at all. */
+static int read_boot_id(char id[40])
 {
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    static const char path[] = "/proc/sys/kernel/random/boot_id";
+    int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
+    ssize_t n;
 
     memset(id, 0, 40);
     if (fd < 0)
-        return;
-    if (read(fd, id, 36) != 36)
-        memset(id, 0, 40);
+        return why(-errno, "cannot read %s: %s", path, strerror(errno));
+    n = read(fd, id, 36);
+    if (n != 36)
+        rc = why(-EIO, "%s says nothing", path);
     close(fd);
+    return rc;
 }
 
 /* The clocks of a time namespace are those of the host plus these. A kernel
@@ -105,15 +112,17 @@ static uint64_t token_start(uint64_t above)
     return now > above ? now : above + 1;
 }
 
-void header_make(struct seg_header *h, const struct header_wish *wish)
+int header_make(struct seg_header *h, const struct header_wish *wish)
 {
     struct timespec ts;
+    int rc = read_boot_id(h->boot_id);
 
+    if (rc != 0)
+        return rc;
     clock_gettime(CLOCK_REALTIME, &ts);
     h->layout_version = LAYOUT_VERSION;
     h->layout_hash = layout_hash();
     id_random(h->uuid);
-    read_boot_id(h->boot_id);
     read_timens(h->timens_ns);
     h->created_wall_ms = ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
     h->bytes = header_file_bytes(wish->slots);
@@ -129,6 +138,7 @@ void header_make(struct seg_header *h, const struct header_wish *wish)
     memcpy(&h->hash_seed, h->uuid + 8, sizeof(h->hash_seed));
     h->token_base = token_start(wish->token_above);
     h->checksum = checksum(h);
+    return 0;
 }
 
 static int judge_clocks(const struct seg_header *h, const char *path)
@@ -182,7 +192,9 @@ int header_judge(const struct seg_header *h, uint64_t bytes, const char *path)
     rc = judge_shape(h, bytes, path);
     if (rc != 0)
         return rc;
-    read_boot_id(boot_id);
+    rc = read_boot_id(boot_id);
+    if (rc != 0)
+        return rc;
     if (memcmp(boot_id, h->boot_id, sizeof(boot_id)) != 0)
         return HEADER_STALE;
     return judge_clocks(h, path);

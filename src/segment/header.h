@@ -14,8 +14,9 @@ struct header_wish {
     uint64_t token_above; /* tokens must be greater than this */
 };
 
-/* Fills a new header, all but magic. */
-void header_make(struct seg_header *h, const struct header_wish *wish);
+/* Fills a new header, all but magic. Faults, explained: -EIO and the like when
+   the boot cannot be told from others. */
+int header_make(struct seg_header *h, const struct header_wish *wish);
 
 /* The size of the file for so many locks. */
 uint64_t header_file_bytes(uint32_t slots);

@@ -45,7 +45,8 @@ struct map {
 
     /* this process's, under process_enter() */
     struct cds_list_head node;
-    unsigned users;
+    unsigned users; /* attachments, and threads with a slot */
+    unsigned attachments;
     int fd;
     dev_t dev;
     ino_t ino;

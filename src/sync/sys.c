@@ -125,11 +125,15 @@ int64_t sys_coarse_lag_ns = 10 * NS_PER_MS;
 
 int sys_cpus(void)
 {
-    static int cpus;
+    static int known; /* whoever asks first finds out */
+    int cpus = shm_load(&known);
     cpu_set_t set;
 
-    if (cpus == 0)
-        cpus =
-            sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+    if (unlikely(cpus == 0)) {
+        cpus = 1;
+        if (sched_getaffinity(0, sizeof(set), &set) == 0)
+            cpus = CPU_COUNT(&set);
+        shm_store(&known, cpus);
+    }
     return cpus;
 }

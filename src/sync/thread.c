@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/assert.h"
@@ -31,7 +32,7 @@ static void slot_free(struct map *map, struct thread_slot *slot)
 {
     for (unsigned i = 0; i < COUNTERS; i++) {
         shm_add(&map->h->retired[i], slot->counts[i]);
-        slot->counts[i] = 0;
+        shm_store(&slot->counts[i], 0);
     }
     if (map_registry_lock(map) != 0) {
         life_end(&slot->life);
@@ -49,7 +50,7 @@ static void thread_free(struct thread *t)
     bool fresh;
 
     if (process_is(t->life)) {
-        thread_drop_magazines(t);
+        shm_load (&thread_drop_magazines)(t);
         slot_free(t->map, t->slot);
         process_enter(&fresh);
         map_put(t->map);
@@ -91,21 +92,46 @@ static bool slot_claim(struct thread_slot *slot, uint32_t i)
     return true;
 }
 
-/* Under the registry lock. */
-static struct thread_slot *slot_find(struct map *map)
+/* Under the registry lock. Faults: -EAGAIN, those of map_reserve(). */
+static int slot_find(struct map *map, struct thread_slot **slot)
 {
+    int rc;
+
     for (uint32_t i = 0; i < THREADS_MAX; i++) {
         uint64_t at = SEG_THREADS + i * sizeof(struct thread_slot);
 
         if (i >= map->h->threads_high) {
-            if (map_reserve(map, at, sizeof(struct thread_slot)) != 0)
-                return NULL;
+            rc = map_reserve(map, at, sizeof(struct thread_slot));
+            if (rc != 0)
+                return rc;
             shm_store_release(&map->h->threads_high, i + 1);
         }
-        if (slot_claim(&map->threads[i], i))
-            return &map->threads[i];
+        if (slot_claim(&map->threads[i], i)) {
+            *slot = &map->threads[i];
+            return 0;
+        }
     }
-    return NULL;
+    return -EAGAIN;
+}
+
+static int explain(const struct map *map, int rc)
+{
+    if (rc == -EAGAIN)
+        return why(rc, "%s has room for %u threads at once, and for no more",
+            map->path, THREADS_MAX);
+    return why(rc, "no room for a thread in %s: %s", map->path, strerror(-rc));
+}
+
+static int take_slot(struct map *map, struct thread_slot **slot)
+{
+    int rc = map_registry_lock(map);
+
+    if (rc != 0)
+        return rc;
+    rc = slot_find(map, slot);
+    map->users += rc == 0;
+    map_registry_unlock(map);
+    return rc == 0 ? 0 : explain(map, rc);
 }
 
 static struct thread *thread_new(struct map *map)
@@ -116,22 +142,13 @@ static struct thread *thread_new(struct map *map)
         why(-ENOMEM, "out of memory");
         return NULL;
     }
-    if (map_registry_lock(map) != 0) {
-        free(t);
-        return NULL;
-    }
-    t->slot = slot_find(map);
-    map->users += t->slot != NULL;
-    map_registry_unlock(map);
-    if (t->slot == NULL) {
-        why(-EAGAIN, "%s has room for %u threads at once, and for no more",
-            map->path, THREADS_MAX);
+    if (take_slot(map, &t->slot) != 0) {
         free(t);
         return NULL;
     }
     t->map = map;
     t->ref = t->slot->ref;
-    t->life = *process_page;
+    t->life = shm_load(process_page);
     t->slot->pid = (uint32_t)getpid();
     CDS_INIT_LIST_HEAD(&t->magazines);
     return t;
@@ -139,8 +156,10 @@ static struct thread *thread_new(struct map *map)
 
 struct thread *thread_enter_slow(struct map *map)
 {
-    struct thread *t = threads;
+    struct thread *t;
 
+    thread_leave_idle();
+    t = threads;
     while (t != NULL && (t->map != map || !process_is(t->life)))
         t = t->next;
     if (t == NULL) {
@@ -156,17 +175,35 @@ struct thread *thread_enter_slow(struct map *map)
     return t;
 }
 
-void thread_leave(struct map *map)
+static void thread_drop(struct thread **link)
 {
-    struct thread **link = &threads, *t;
+    struct thread *t = *link;
 
-    while (*link != NULL && ((*link)->map != map || !process_is((*link)->life)))
-        link = &(*link)->next;
-    t = *link;
-    if (t == NULL)
-        return;
     *link = t->next;
     thread_last = NULL;
     pthread_setspecific(key, threads);
     thread_free(t);
+}
+
+void thread_leave(struct map *map)
+{
+    struct thread **link = &threads;
+
+    while (*link != NULL && ((*link)->map != map || !process_is((*link)->life)))
+        link = &(*link)->next;
+    if (*link != NULL)
+        thread_drop(link);
+}
+
+void thread_leave_idle(void)
+{
+    struct thread **link = &threads;
+
+    while (*link != NULL) {
+        if (process_is((*link)->life) &&
+            shm_load(&(*link)->map->attachments) == 0)
+            thread_drop(link);
+        else
+            link = &(*link)->next;
+    }
 }

@@ -70,6 +70,10 @@ static inline struct thread *thread_enter(struct map *map)
 /* Gives back the calling thread's slot in `map`, if it has one. */
 void thread_leave(struct map *map);
 
+/* The same for every map without an attachment: a thread that lives on must
+   not keep segments mapped that nobody uses. */
+void thread_leave_idle(void);
+
 /* What to do with the magazines of a thread that ends (floor 4's). */
 extern void (*thread_drop_magazines)(struct thread *t);
 

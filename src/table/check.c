@@ -91,6 +91,14 @@ static void check_conflicts(struct check *c, struct entry *first)
     }
 }
 
+/* The newest token of its shard or gate. */
+static uint64_t newest_token(const struct check *c, const struct entry *e)
+{
+    if (entry_is_generic(e))
+        return shm_load(&c->map->gates[gate_of_hash(e->name_hash)].token);
+    return shm_load(&c->map->shards[shard_of_hash(e->hash)].token);
+}
+
 static void check_member(struct check *c, struct entry *first, struct entry *e,
     uint64_t *ticket)
 {
@@ -106,6 +114,8 @@ static void check_member(struct check *c, struct entry *first, struct entry *e,
         check_note(c->report, "I1: entry %x is linked but not live", ref);
     if (e->hash != first->hash && !entry_is_generic(e))
         check_note(c->report, "I1: entry %x is in another's ring", ref);
+    if (!waiting && shm_load(&e->token) > newest_token(c, e))
+        check_note(c->report, "I7: entry %x has a token above the newest", ref);
     if (waiting && e->ticket <= *ticket)
         check_note(c->report, "I2: entry %x waits out of order", ref);
     if (waiting)
@@ -293,7 +303,8 @@ static bool check_generic(void *context, struct entry *e)
 static void check_pages(struct check *c)
 {
     for (uint32_t i = 0; i < shm_load(&c->map->h->pages_used); i++) {
-        struct page_info info = c->map->pages[i];
+        struct page_info info = {shm_load(&c->map->pages[i].owner),
+            shm_load(&c->map->pages[i].kind)};
 
         if (info.kind > PAGE_LINES ||
             (info.kind == PAGE_LINES && info.owner >= SHARDS_ALL))

@@ -30,7 +30,7 @@ void entry_fill(struct entry *e, const struct ask *ask)
     e->on_death = ask->on_death;
     e->ttl_ms = ask->ttl_ms;
     e->ticket = 0;
-    e->asleep = 0;
+    shm_store(&e->asleep, 0);
     e->taker_bytes = 0;
     bytes_copy(p, ask->key.bytes, key_bytes(&ask->key));
     p += key_bytes(&ask->key);

@@ -401,7 +401,8 @@ static void erase(struct map *map, struct thread *t, session_ref_t ref,
     if (shm_load(&slot->ref) == ref) {
         slab_each_of(map, ref, uncache, NULL);
         page_orphan_all(map, ref);
-        slot->adopted = slot->loose = 0;
+        shm_store(&slot->adopted, 0);
+        shm_store(&slot->loose, 0);
         if (free_slot) {
             shm_store_release(&slot->ref, 0);
             thread_count(t, COUNT_OWNER_DEATHS);

@@ -7,22 +7,6 @@
 
 #include "base/id.h"
 
-/* An entry that has run out has no claim to its id any more, though it is
-   still linked: whoever meets it under its own word will drop it, and finds
-   the id another's. */
-int ids_claim_locked(struct map *map, const struct spot *spot, const char *id,
-    struct entry *e, mono_t now)
-{
-    struct entry *other = index_find_id(map, spot, id);
-
-    if (other == NULL)
-        return index_add(map, spot, e);
-    if (state_is_live(shm_load_acquire(&other->state)) &&
-        entry_over(map, other, now) == ENQ_OK)
-        return ENQ_EXISTS;
-    return index_replace(map, spot, other, e) ? 0 : ENQ_ECORRUPT;
-}
-
 static struct entry *find_derived(struct map *map, const char *id,
     uint64_t *state)
 {
@@ -35,6 +19,40 @@ static struct entry *find_derived(struct map *map, const char *id,
     if (e == NULL || shm_load(&e->id_half) != half || e->id_bytes > 0)
         return NULL;
     return e;
+}
+
+static bool is_current(const struct map *map, struct entry *e, mono_t now)
+{
+    return e != NULL && state_is_live(shm_load_acquire(&e->state)) &&
+        entry_over(map, e, now) == ENQ_OK;
+}
+
+struct entry *ids_holder_locked(struct map *map, const struct spot *spot,
+    const char *id, mono_t now)
+{
+    struct entry *e = index_find_id(map, spot, id);
+    uint64_t state;
+
+    if (is_current(map, e, now))
+        return e;
+    e = find_derived(map, id, &state);
+    return is_current(map, e, now) ? e : NULL;
+}
+
+/* An entry that has run out has no claim to its id any more, though it is
+   still linked: whoever meets it under its own word will drop it, and finds
+   the id another's. */
+int ids_claim_locked(struct map *map, const struct spot *spot, const char *id,
+    struct entry *e, mono_t now)
+{
+    struct entry *other;
+
+    if (ids_holder_locked(map, spot, id, now) != NULL)
+        return ENQ_EXISTS;
+    other = index_find_id(map, spot, id);
+    if (other == NULL)
+        return index_add(map, spot, e);
+    return index_replace(map, spot, other, e) ? 0 : ENQ_ECORRUPT;
 }
 
 static struct entry *find_brought(struct map *map, struct thread *t,

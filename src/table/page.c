@@ -81,14 +81,13 @@ static void seed_entries(struct map *map, uint32_t page, enum page_kind kind)
 static bool page_take_orphan(struct map *map, enum page_kind kind,
     session_ref_t owner, uint32_t *out)
 {
-    if (shm_load(&map->h->orphan_pages) == 0)
-        return false;
     for (uint32_t page = 0; page < map->h->pages_used; page++) {
-        if (map->pages[page].kind != kind || map->pages[page].owner != 0)
+        if (shm_load(&map->pages[page].kind) != kind ||
+            shm_load(&map->pages[page].owner) != 0)
             continue;
         page_set(map, page, kind, owner);
-        if (map->h->orphan_pages > 0)
-            shm_store(&map->h->orphan_pages, map->h->orphan_pages - 1);
+        if (shm_load(&map->h->orphan_pages) > 0)
+            shm_add(&map->h->orphan_pages, -1);
         *out = page;
         return true;
     }
@@ -120,8 +119,12 @@ int page_claim(struct map *map, struct thread *t, enum page_kind kind,
 
     if (rc != 0)
         return rc;
-    if (!page_take_orphan(map, kind, owner, page))
+    /* the count is a hint, kept by two words: a full table looks in any case */
+    if (shm_load(&map->h->orphan_pages) == 0 ||
+        !page_take_orphan(map, kind, owner, page))
         rc = page_claim_new(map, kind, owner, page);
+    if (rc == ENQ_EFULL && page_take_orphan(map, kind, owner, page))
+        rc = 0;
     word_unlock(t, &map->h->grow_word);
     return rc;
 }
@@ -169,9 +172,9 @@ void page_orphan_all(struct map *map, session_ref_t owner)
 
     for (uint32_t page = 0; page < used; page++) {
         if (shm_load(&map->pages[page].owner) != owner ||
-            map->pages[page].kind == PAGE_LINES)
+            shm_load(&map->pages[page].kind) == PAGE_LINES)
             continue;
-        page_set(map, page, map->pages[page].kind, 0);
+        page_set(map, page, shm_load(&map->pages[page].kind), 0);
         shm_add(&map->h->orphan_pages, 1);
     }
 }

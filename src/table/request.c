@@ -35,9 +35,8 @@ static int refuse_same_id(struct scope *s, const struct ask *ask,
 
     if (rc != 0)
         return rc;
-    e = index_find_id(s->map, &spot, ask->id);
-    if (e != NULL && state_is_live(shm_load_acquire(&e->state)) &&
-        entry_over(s->map, e, scope_clock(s)) == ENQ_OK) {
+    e = ids_holder_locked(s->map, &spot, ask->id, scope_clock(s));
+    if (e != NULL) {
         rc = ENQ_EXISTS;
         if (blocker != NULL)
             tell_blocker(s, e, 0, blocker);

@@ -56,7 +56,7 @@ static bool enter_if_raised(struct scope *s, int *rc)
     *rc = word_lock(s->t, &s->gate->word, RANK_GATE);
     if (*rc != 0)
         return true;
-    if (shm_load(&s->gate->raised) == 0) {
+    if (shm_load_acquire(&s->gate->raised) == 0) {
         word_unlock(s->t, &s->gate->word);
         return false;
     }
@@ -77,7 +77,7 @@ static inline int enter_concrete(struct scope *s, uint64_t hash)
         if (unlikely(rc != 0))
             return rc;
         /* Partner: enter_wide. */
-        if (likely(shm_load(&s->gate->raised) == 0))
+        if (likely(shm_load_acquire(&s->gate->raised) == 0))
             return 0;
         word_unlock(s->t, word);
     } while (!enter_if_raised(s, &rc));

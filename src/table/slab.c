@@ -120,11 +120,11 @@ static inline struct magazine *magazine_of(struct session *s, struct thread *t)
 
 /* May its slab's owner take it? Others act on live entries only; so once free,
    or gone for long, it is ours by a swap. */
-static bool harvest_one(struct entry *e, mono_t now)
+static bool harvest_one(struct entry *e, mono_t gone_before)
 {
     uint64_t state = shm_load_acquire(&e->state);
     unsigned phase = STATE_PHASE(state);
-    bool old = phase == PHASE_GONE && e->since_ns + GONE_KEPT_NS < now.ns;
+    bool old = phase == PHASE_GONE && e->since_ns <= gone_before.ns;
 
     if (phase != PHASE_FREE && !old)
         return false;
@@ -134,7 +134,7 @@ static bool harvest_one(struct entry *e, mono_t now)
 
 /* Small entries of one page into the magazine. */
 static unsigned harvest_page(struct session *s, struct magazine *m,
-    uint32_t page, mono_t now)
+    uint32_t page, mono_t gone_before)
 {
     unsigned found = 0;
 
@@ -142,7 +142,7 @@ static unsigned harvest_page(struct session *s, struct magazine *m,
         return 0;
     for (unsigned i = 0; i < SMALL_PER_PAGE && m->n < MAGAZINE_ENTRIES; i++) {
         ref_t ref = page_entry_ref(s->map, page, i, SMALL_UNITS);
-        if (!harvest_one(at_entry(s->map, ref), now))
+        if (!harvest_one(at_entry(s->map, ref), gone_before))
             continue;
         m->entries[m->n++] = ref;
         found++;
@@ -159,21 +159,35 @@ static void took_loose(struct session *s, unsigned found)
         continue;
 }
 
+static unsigned harvest_all(struct session *s, struct magazine *m,
+    mono_t gone_before)
+{
+    unsigned found = 0;
+
+    for (uint32_t i = 0; i < s->n_pages && m->n < MAGAZINE_ENTRIES; i++) {
+        s->cursor = s->cursor + 1 < s->n_pages ? s->cursor + 1 : 0;
+        found += harvest_page(s, m, s->pages[s->cursor], gone_before);
+    }
+    took_loose(s, found);
+    return found;
+}
+
+static mono_t long_gone(void)
+{
+    return mono_add_ns(sys.now(), -GONE_KEPT_NS);
+}
+
 /* What others have freed, if any. Under s->mutex. */
 static unsigned harvest(struct session *s, struct magazine *m)
 {
     mono_t now = sys.now();
-    unsigned found = 0;
+    unsigned found;
 
     if (shm_load(&s->slot->loose) == 0 || !mono_reached(s->barren_until, now))
         return 0;
-    for (uint32_t i = 0; i < s->n_pages && m->n < MAGAZINE_ENTRIES; i++) {
-        s->cursor = s->cursor + 1 < s->n_pages ? s->cursor + 1 : 0;
-        found += harvest_page(s, m, s->pages[s->cursor], now);
-    }
+    found = harvest_all(s, m, long_gone());
     if (found == 0)
         s->barren_until = mono_add_ns(now, BARREN_NS);
-    took_loose(s, found);
     return found;
 }
 
@@ -198,14 +212,12 @@ static int claim(struct session *s, struct thread *t, enum page_kind kind,
 {
     int rc = page_claim(s->map, t, kind, s->ref, page);
 
-    if (rc == ENQ_EFULL) {
-        thread_count(t, COUNT_OVERFLOWS);
+    if (rc == ENQ_EFULL)
         return why(rc,
             "%s is full: its %u slots are taken, in pages of %u that belong "
             "to one session each",
             s->map->path, s->map->h->slab_pages_max * SMALL_PER_PAGE,
             SMALL_PER_PAGE);
-    }
     if (rc != 0)
         return why(rc, "cannot grow %s: %s", s->map->path, enq_strerror(rc));
     return remember_page(s, *page);
@@ -223,14 +235,11 @@ static int refill_locked(struct session *s, struct thread *t,
     do {
         rc = claim(s, t, PAGE_SMALL, &page);
         if (rc == 0)
-            harvest_page(s, m, page, sys.now());
+            harvest_page(s, m, page, long_gone());
     } while (rc == 0 && m->n == 0);
-    if (rc == ENQ_EFULL) {
-        s->barren_until = (mono_t){0};
-        shm_add(&s->slot->loose, 1);
-        if (harvest(s, m) > 0)
-            return 0;
-    }
+    /* in need: what is remembered for those who may still ask goes as well */
+    if (rc == ENQ_EFULL && harvest_all(s, m, sys.now()) > 0)
+        return 0;
     return rc;
 }
 
@@ -247,35 +256,53 @@ static int refill(struct session *s, struct thread *t, struct magazine *m)
 /* --- large entries --- */
 
 /* Long names and keys are rare: no magazine, a look through the slabs. */
-static struct entry *large_harvest(struct session *s, uint32_t page)
+static struct entry *large_harvest(struct session *s, uint32_t page,
+    mono_t gone_before)
 {
-    mono_t now = sys.now();
-
     if (shm_load(&s->map->pages[page].kind) != PAGE_LARGE)
         return NULL;
     for (unsigned i = 0; i < LARGE_PER_PAGE; i++) {
         ref_t ref = page_entry_ref(s->map, page, i, LARGE_UNITS);
         struct entry *e = at_entry(s->map, ref);
-        if (harvest_one(e, now))
+        if (harvest_one(e, gone_before))
             return e;
     }
     return NULL;
 }
 
-static int large_take(struct session *s, struct thread *t, struct entry **out)
+static struct entry *large_harvest_all(struct session *s, mono_t gone_before)
+{
+    struct entry *e = NULL;
+
+    for (uint32_t i = s->n_pages; i > 0 && e == NULL; i--)
+        e = large_harvest(s, s->pages[i - 1], gone_before);
+    return e;
+}
+
+/* Under s->mutex. */
+static int large_take_locked(struct session *s, struct thread *t,
+    struct entry **out)
 {
     uint32_t page;
     int rc = 0;
 
-    pthread_mutex_lock(&s->mutex);
-    *out = NULL;
-    for (uint32_t i = s->n_pages; i > 0 && *out == NULL; i--)
-        *out = large_harvest(s, s->pages[i - 1]);
+    *out = large_harvest_all(s, long_gone());
     while (*out == NULL && rc == 0) {
         rc = claim(s, t, PAGE_LARGE, &page);
         if (rc == 0)
-            *out = large_harvest(s, page);
+            *out = large_harvest(s, page, long_gone());
     }
+    if (rc == ENQ_EFULL)
+        *out = large_harvest_all(s, sys.now());
+    return *out != NULL ? 0 : rc;
+}
+
+static int large_take(struct session *s, struct thread *t, struct entry **out)
+{
+    int rc;
+
+    pthread_mutex_lock(&s->mutex);
+    rc = large_take_locked(s, t, out);
     pthread_mutex_unlock(&s->mutex);
     return rc;
 }

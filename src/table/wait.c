@@ -222,7 +222,7 @@ static void pass_on_deaths(const struct watch_list *w)
         sys.wake(w->watch[i].word, INT_MAX);
         death = true;
     }
-    if (death && wait_report_death != NULL)
+    if (death && shm_load(&wait_report_death) != NULL)
         wait_report_death(w->s->session);
 }
 

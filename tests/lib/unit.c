@@ -1,0 +1,306 @@
+/*
+ * unit.c - what the unit tests share (see unit.h).
+ */
+#include "unit.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api/attachment.h"
+#include "table/check.h"
+
+TCase *unit_case;
+
+static Suite *suite;
+static const char *module_name;
+static char directory[128];
+static pid_t program;
+static int skipped;
+
+/* --- the thread sanitizer --- */
+
+/*
+ * A life mutex is locked once, by whoever registers, and waited for by nobody:
+ * it cannot close a cycle, though it is held while everything else is taken.
+ * Who walks all slabs (list, stat, doctor, dump) reads entries without their
+ * words on purpose, and compares the state afterwards. So does who asks for
+ * the life word of a slot that is given to another: it compares the reference.
+ */
+#if UNIT_TSAN
+const char *__tsan_default_suppressions(void);
+
+const char *__tsan_default_suppressions(void)
+{
+    return "deadlock:life_begin\nrace:life_begin\nrace:^slab_each$\n";
+}
+#endif
+
+/* --- the frame of a program --- */
+
+static int remove_one(const char *path, const struct stat *st, int type,
+    struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    remove(path);
+    return 0;
+}
+
+static void tidy(void)
+{
+    if (getpid() == program)
+        nftw(directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+void unit_begin(const char *module)
+{
+    module_name = module;
+    program = getpid();
+    unsetenv("ENQ_SPACE");
+    unsetenv("ENQ_OWNER");
+    unsetenv("ENQ_CRASH");
+    snprintf(directory, sizeof(directory), "/dev/shm/enq-unit-%s-%d", module,
+        (int)program);
+    if (mkdir(directory, 0755) != 0 || chmod(directory, 0755) != 0) {
+        perror(directory);
+        exit(1);
+    }
+    atexit(tidy);
+    suite = suite_create(module);
+    unit_case = tcase_create(module);
+    tcase_set_timeout(unit_case, 30);
+    suite_add_tcase(suite, unit_case);
+}
+
+void unit_skip(const char *test, const char *reason)
+{
+    printf("skip %s: %s\n", test, reason);
+    skipped++;
+}
+
+bool unit_is_root(void)
+{
+    return geteuid() == 0;
+}
+
+int unit_end(void)
+{
+    SRunner *runner = srunner_create(suite);
+    int run, failed;
+
+    srunner_run_all(runner, CK_NORMAL);
+    run = srunner_ntests_run(runner);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    printf("%s: %d passed, %d failed, %d skipped\n", module_name, run - failed,
+        failed, skipped);
+    return failed != 0;
+}
+
+/* --- spaces --- */
+
+/* Chosen at the first use: children of a test see the test's paths. */
+const char *unit_dir(void)
+{
+    static char path[160];
+
+    if (path[0] == '\0') {
+        snprintf(path, sizeof(path), "%s/%d", directory, (int)getpid());
+        ck_assert_int_eq(mkdir(path, 0755), 0);
+        ck_assert_int_eq(chmod(path, 0755), 0);
+    }
+    return path;
+}
+
+const char *unit_path(const char *name, char path[256])
+{
+    snprintf(path, 256, "%s/%s", unit_dir(), name);
+    return path;
+}
+
+const char *unit_space(void)
+{
+    static char path[256];
+
+    /* made by the test's first thread: others only read it */
+    return path[0] != '\0' ? path : unit_path("space", path);
+}
+
+struct enq *unit_open_with(const struct enq_open_opts *opts)
+{
+    struct enq *e = NULL;
+
+    want(ENQ_OK, enq_open(&e, unit_space(), opts));
+    ck_assert_ptr_nonnull(e);
+    return e;
+}
+
+struct enq *unit_open(void)
+{
+    struct enq_open_opts opts = {
+        .size = sizeof(opts), .slots = 10000, .owner = "me"};
+
+    return unit_open_with(&opts);
+}
+
+int unit_lock(struct enq *e, const char *name, const char *field,
+    enum enq_mode mode, struct enq_grant *g)
+{
+    return enq_lock(e, ENQ_REQ(.name = name, .key = {field}, .mode = mode), g);
+}
+
+void unit_healthy(struct enq *e)
+{
+    char text[4096] = "";
+    struct check_report report = {text, sizeof(text), 0, 0};
+
+    if (e->readonly)
+        check_quiet(e->map, &report);
+    else
+        want(0, check_table(e->map, thread_enter(e->map), &report));
+    ck_assert_msg(report.findings == 0, "%s", text);
+}
+
+/* --- children --- */
+
+pid_t unit_fork(int (*f)(void *), void *arg)
+{
+    pid_t pid;
+
+    unit_dir();
+    fflush(NULL);
+    pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0)
+        _exit(f(arg));
+    return pid;
+}
+
+static int reap(pid_t pid)
+{
+    int status = 0;
+    pid_t got;
+
+    do
+        got = waitpid(pid, &status, 0);
+    while (got < 0 && errno == EINTR);
+    ck_assert_int_gt(got, 0);
+    return status;
+}
+
+void unit_join(pid_t pid)
+{
+    int status = reap(pid);
+
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+        "child ended with status %#x", (unsigned)status);
+}
+
+void unit_join_all(int n)
+{
+    while (n-- > 0)
+        unit_join(-1);
+}
+
+void unit_killed(pid_t pid)
+{
+    int status = reap(pid);
+
+    ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL,
+        "child ended with status %#x, not killed", (unsigned)status);
+}
+
+void unit_kill(pid_t pid)
+{
+    ck_assert_int_eq(kill(pid, SIGKILL), 0);
+    unit_killed(pid);
+}
+
+void *unit_shared(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    ck_assert_ptr_ne(p, MAP_FAILED);
+    return p;
+}
+
+char *unit_at_edge(const void *bytes, size_t n)
+{
+    size_t room = (n + 4095) / 4096 * 4096;
+    char *base = mmap(NULL, room + 4096, PROT_READ | PROT_WRITE,
+        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    ck_assert_ptr_ne(base, MAP_FAILED);
+    ck_assert_int_eq(mprotect(base + room, 4096, PROT_NONE), 0);
+    return memcpy(base + room - n, bytes, n);
+}
+
+/* --- patience and chance --- */
+
+int64_t unit_now_ms(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+int64_t unit_patience_ms(void)
+{
+    const char *times = getenv("CK_TIMEOUT_MULTIPLIER");
+
+    return 10000 * (times == NULL ? 1 : strtol(times, NULL, 10));
+}
+
+void unit_nap(void)
+{
+    nanosleep(&(struct timespec){0, 100000}, NULL);
+}
+
+unsigned unit_count_dir(const char *path)
+{
+    DIR *d = opendir(path);
+    unsigned n = 0;
+
+    ck_assert_ptr_nonnull(d);
+    while (readdir(d) != NULL)
+        n++;
+    closedir(d);
+    return n;
+}
+
+uint64_t unit_seed(void)
+{
+    const char *given = getenv("ENQ_SEED");
+    struct timespec ts;
+    uint64_t seed;
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+    seed = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+    if (given != NULL)
+        seed = strtoull(given, NULL, 0);
+    printf("ENQ_SEED=%#llx\n", (unsigned long long)seed);
+    fflush(stdout);
+    return seed;
+}
+
+/* splitmix64 */
+uint64_t unit_random(uint64_t *dice)
+{
+    uint64_t z = (*dice += UINT64_C(0x9e3779b97f4a7c15));
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}

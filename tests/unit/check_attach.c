@@ -1,0 +1,343 @@
+/*
+ * check_attach.c - getting a mapping: creators that race or die, segments of
+ * an earlier boot, and the one mapping that all attachments share.
+ */
+#include "segment/attach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/attachment.h"
+#include "base/hash.h"
+#include "unit.h"
+
+/* --- racing --- */
+
+#define RACERS 8
+#define ROUNDS 25
+
+struct race {
+    uint32_t ready, go, done;
+    uint8_t uuid[RACERS][16];
+};
+
+struct racer {
+    struct race *race;
+    unsigned number;
+};
+
+static void note_uuid(struct racer *r, struct enq *e)
+{
+    memcpy(r->race->uuid[r->number], e->map->h->uuid, 16);
+    shm_add(&r->race->done, 1);
+    eventually(shm_load(&r->race->done) == RACERS);
+}
+
+static int race_once(void *arg)
+{
+    struct racer *r = arg;
+    struct enq_open_opts opts = {.size = sizeof(opts), .slots = 10000};
+    struct enq *e;
+
+    shm_add(&r->race->ready, 1);
+    while (shm_load(&r->race->go) == 0)
+        continue;
+    want(ENQ_OK, enq_open(&e, unit_space(), &opts));
+    note_uuid(r, e);
+    enq_close(e);
+    return 0;
+}
+
+static void all_have_the_same(const struct race *race)
+{
+    for (unsigned i = 1; i < RACERS; i++)
+        ck_assert_int_eq(memcmp(race->uuid[0], race->uuid[i], 16), 0);
+}
+
+static void run_race(struct race *race)
+{
+    struct racer racers[RACERS];
+
+    memset(race, 0, sizeof(*race));
+    for (unsigned i = 0; i < RACERS; i++) {
+        racers[i] = (struct racer){race, i};
+        unit_fork(race_once, &racers[i]);
+    }
+    eventually(shm_load(&race->ready) == RACERS);
+    shm_store(&race->go, 1);
+    unit_join_all(RACERS);
+    all_have_the_same(race);
+}
+
+TEST(of_racing_creators_all_get_the_same_segment)
+{
+    struct race *race = unit_shared(sizeof(*race));
+
+    for (int round = 0; round < ROUNDS; round++) {
+        run_race(race);
+        want(ENQ_OK, enq_unlink(unit_space()));
+    }
+    ck_assert_uint_eq(unit_count_dir(unit_dir()), 2);
+}
+
+/* --- stale segments --- */
+
+static struct seg_header read_header(void)
+{
+    struct seg_header h;
+    int fd = open(unit_space(), O_RDONLY);
+
+    ck_assert_int_eq((int)pread(fd, &h, sizeof(h), 0), (int)sizeof(h));
+    close(fd);
+    return h;
+}
+
+static void write_header(struct seg_header *h)
+{
+    const char *from = (const char *)&h->layout_version;
+    int fd = open(unit_space(), O_WRONLY);
+
+    h->checksum = (uint32_t)hash_bytes(from,
+        (size_t)((const char *)&h->checksum - from), LAYOUT_MAGIC);
+    ck_assert_int_eq((int)pwrite(fd, h, sizeof(*h), 0), (int)sizeof(*h));
+    close(fd);
+}
+
+/* As if it were of an earlier boot, whose tokens are `ahead` ns ahead. */
+static struct seg_header make_stale(uint64_t ahead)
+{
+    struct seg_header h;
+
+    enq_close(unit_open());
+    h = read_header();
+    memset(h.boot_id, 'x', 36);
+    h.token_base += ahead;
+    write_header(&h);
+    return h;
+}
+
+TEST(a_segment_of_an_earlier_boot_is_replaced)
+{
+    struct seg_header old = make_stale(0), now;
+    struct enq_grant g;
+    struct enq *e = unit_open();
+
+    now = read_header();
+    ck_assert_int_ne(memcmp(old.uuid, now.uuid, 16), 0);
+    ck_assert_uint_gt(now.token_base, old.token_base);
+    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_X, &g));
+    ck_assert_uint_gt(g.token, old.token_base);
+    enq_close(e);
+    ck_assert_uint_eq(unit_count_dir(unit_dir()), 3);
+}
+
+/* The wall clock may have been set back meanwhile. */
+TEST(tokens_are_above_those_of_the_boot_before_whatever_the_clock_says)
+{
+    struct seg_header old = make_stale(UINT64_C(86400000) * 1000000);
+    struct enq_grant g;
+    struct enq *e = unit_open();
+
+    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_X, &g));
+    ck_assert_uint_gt(g.token, old.token_base);
+    enq_close(e);
+}
+
+TEST(a_stale_segment_does_not_exist_for_those_who_do_not_create)
+{
+    struct enq_open_opts opts = {
+        .size = sizeof(opts), .flags = ENQ_OPEN_EXISTING};
+    struct enq *e = NULL;
+
+    make_stale(0);
+    want_why(-ENOENT, enq_open(&e, unit_space(), &opts), "boot");
+    opts.flags = ENQ_OPEN_READONLY;
+    want_why(-ENOENT, enq_open(&e, unit_space(), &opts), "boot");
+}
+
+TEST(of_racing_replacers_all_get_the_same_segment)
+{
+    struct race *race = unit_shared(sizeof(*race));
+
+    for (int round = 0; round < ROUNDS; round++) {
+        make_stale(0);
+        run_race(race);
+    }
+    ck_assert_uint_eq(unit_count_dir(unit_dir()), 3);
+}
+
+#ifdef ENQ_POINTS
+#define POINTS 1
+#else
+#define POINTS 0
+#endif
+
+/* --- dying creators --- */
+
+static int create_armed(void *point)
+{
+    struct enq_open_opts opts = {.size = sizeof(opts), .slots = 10000};
+    struct enq *e;
+
+    setenv("ENQ_CRASH", point, 1);
+    enq_open(&e, unit_space(), &opts);
+    return 1;
+}
+
+static void open_after_death(const char *point)
+{
+    struct enq_grant g;
+    struct enq *e;
+
+    unit_killed(unit_fork(create_armed, (void *)(uintptr_t)point));
+    e = unit_open();
+    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_X, &g));
+    unit_healthy(e);
+    enq_close(e);
+}
+
+TEST(a_creator_killed_before_publishing_leaves_nothing)
+{
+    unit_killed(unit_fork(create_armed, "attach.created"));
+    ck_assert_uint_eq(unit_count_dir(unit_dir()), 2);
+    open_after_death("attach.created");
+}
+
+TEST(a_creator_killed_after_publishing_leaves_a_whole_segment)
+{
+    open_after_death("attach.published");
+}
+
+TEST(a_session_killed_while_it_registers_leaves_a_whole_segment)
+{
+    open_after_death("session.claimed");
+    open_after_death("session.registered");
+}
+
+/* A leftover under a name of its own is no harm but to the eye. */
+TEST(a_replacer_killed_half_way_leaves_the_name_as_it_was)
+{
+    struct seg_header old = make_stale(0), now;
+
+    unit_killed(unit_fork(create_armed, "attach.created"));
+    now = read_header();
+    ck_assert_int_eq(memcmp(old.uuid, now.uuid, 16), 0);
+    enq_close(unit_open());
+    now = read_header();
+    ck_assert_int_ne(memcmp(old.uuid, now.uuid, 16), 0);
+}
+
+/* --- the mapping --- */
+
+TEST(attachments_of_a_process_share_one_mapping)
+{
+    struct enq *a = unit_open(), *b = unit_open();
+
+    ck_assert_ptr_eq(a->map, b->map);
+    enq_close(a);
+    unit_healthy(b);
+    enq_close(b);
+}
+
+TEST(another_name_of_the_same_file_is_the_same_mapping)
+{
+    char round_about[256];
+    struct enq *a = unit_open(), *b;
+
+    unit_path(".//./space", round_about);
+    want(ENQ_OK, enq_open(&b, round_about, NULL));
+    ck_assert_ptr_eq(a->map, b->map);
+    enq_close(a);
+    enq_close(b);
+}
+
+TEST(references_that_lead_outside_lead_nowhere)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g;
+    const struct map *map = e->map;
+    ref_t first = (ref_t)(map->arena_at / UNIT_BYTES) + 1;
+    uint64_t dice = unit_seed();
+
+    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_X, &g));
+    ck_assert_ptr_nonnull(at_entry(map, first));
+    ck_assert_ptr_null(at_entry(map, 0));
+    ck_assert_ptr_null(at_entry(map, first - 1));
+    ck_assert_ptr_null(at_entry(map, first + 1));
+    ck_assert_ptr_null(at_entry(map, UINT32_MAX));
+    ck_assert_ptr_null(at_line(map, 0, UINT32_MAX));
+    ck_assert_ptr_null(at_line(map, 0, LINES_PER_SEGMENT));
+    for (int i = 0; i < 100000; i++) {
+        const struct entry *entry = at_entry(map, (ref_t)unit_random(&dice));
+        ck_assert(entry == NULL ||
+            ((const char *)(entry + 1) <= (const char *)map->h + map->bytes &&
+                entry->state <= UINT64_MAX));
+    }
+    enq_close(e);
+}
+
+TEST(a_line_directory_that_points_astray_leads_nowhere)
+{
+    static const ref_t astray[] = {1, UINT32_MAX, 64, 0xfffffff0};
+    struct enq *e = unit_open();
+    struct shard_dir was = e->map->dirs[7];
+
+    for (size_t i = 0; i < LENGTH(astray); i++) {
+        e->map->dirs[7].segment[0] = astray[i];
+        ck_assert_ptr_null(at_line(e->map, 7, 0));
+    }
+    e->map->dirs[7] = was;
+    enq_close(e);
+}
+
+TEST(a_descriptor_closed_by_the_program_is_noticed)
+{
+    struct enq *e = unit_open();
+    struct stat st;
+
+    close(e->map->fd);
+    want(-EBADF, map_reserve(e->map, 0, 4096));
+    ck_assert_int_eq(open("/dev/null", O_RDONLY), e->map->fd);
+    want(-EBADF, map_reserve(e->map, 0, 4096));
+    ck_assert(!map_unlinked(e->map));
+    want(-EBADF, map_registry_lock(e->map));
+    ck_assert_int_eq(fstat(e->map->fd, &st), 0);
+}
+
+TEST(a_removed_name_is_noticed)
+{
+    struct enq *e = unit_open();
+
+    ck_assert(!map_unlinked(e->map));
+    unlink(unit_space());
+    ck_assert(map_unlinked(e->map));
+    enq_close(e);
+}
+
+int main(void)
+{
+    unit_begin("attach");
+    ADD(of_racing_creators_all_get_the_same_segment);
+    ADD(a_segment_of_an_earlier_boot_is_replaced);
+    ADD(tokens_are_above_those_of_the_boot_before_whatever_the_clock_says);
+    ADD(a_stale_segment_does_not_exist_for_those_who_do_not_create);
+    ADD(of_racing_replacers_all_get_the_same_segment);
+    ADD_IF(POINTS, "no crash points",
+        a_creator_killed_before_publishing_leaves_nothing);
+    ADD_IF(POINTS, "no crash points",
+        a_creator_killed_after_publishing_leaves_a_whole_segment);
+    ADD_IF(POINTS, "no crash points",
+        a_session_killed_while_it_registers_leaves_a_whole_segment);
+    ADD_IF(POINTS, "no crash points",
+        a_replacer_killed_half_way_leaves_the_name_as_it_was);
+    ADD(attachments_of_a_process_share_one_mapping);
+    ADD(another_name_of_the_same_file_is_the_same_mapping);
+    ADD(references_that_lead_outside_lead_nowhere);
+    ADD(a_line_directory_that_points_astray_leads_nowhere);
+    ADD(a_descriptor_closed_by_the_program_is_noticed);
+    ADD(a_removed_name_is_noticed);
+    return unit_end();
+}

@@ -1,0 +1,412 @@
+/*
+ * check_heal.c - what is derived is scribbled over: the check finds it, the
+ * doctor makes it anew, and every lock is still there. What is true is
+ * scribbled over: it is found, and nobody crashes.
+ */
+#include "table/heal.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "api/attachment.h"
+#include "sync/word.h"
+#include "unit.h"
+
+/* --- a table with everything in it --- */
+
+#define CONCRETE 40
+#define GENERIC 5
+#define HELD (CONCRETE + GENERIC)
+
+struct ward {
+    struct enq *e;
+    struct map *map;
+    struct enq_grant g[HELD];
+};
+
+static int lock_at(struct ward *w, int i)
+{
+    char field[16], id[16];
+
+    snprintf(field, sizeof(field), "%d", i);
+    snprintf(id, sizeof(id), "id-%d", i);
+    return enq_lock(w->e,
+        ENQ_REQ(.name = "n", .key = {i < CONCRETE ? field : "@", "x"},
+            .mode = ENQ_MODE_S, .id = i % 3 == 0 ? id : NULL),
+        &w->g[i]);
+}
+
+static struct ward fill(void)
+{
+    struct ward w = {.e = unit_open()};
+
+    w.map = w.e->map;
+    for (int i = 0; i < HELD; i++)
+        want(ENQ_OK, lock_at(&w, i));
+    unit_healthy(w.e);
+    return w;
+}
+
+static struct entry *entry(const struct ward *w, int i)
+{
+    uint64_t state;
+
+    return entry_of_handle(w->map, w->g[i].handle, &state);
+}
+
+static struct shard *shard(const struct ward *w, int i)
+{
+    return &w->map->shards[shard_of_hash(entry(w, i)->hash)];
+}
+
+static struct gate *gate(const struct ward *w)
+{
+    return &w->map->gates[gate_of_hash(entry(w, 0)->name_hash)];
+}
+
+/* --- scribbling over what is derived --- */
+
+static void zero_all_lines(struct ward *w)
+{
+    for (uint32_t i = 0; i < SHARDS; i++)
+        memset(at_line(w->map, i, 0), 0, PAGE_BYTES);
+}
+
+static void zero_the_ids(struct ward *w)
+{
+    for (uint32_t i = SHARDS; i < SHARDS_ALL; i++)
+        memset(at_line(w->map, i, 0), 0, PAGE_BYTES);
+}
+
+static void fill_lines_with_rubbish(struct ward *w)
+{
+    uint64_t dice = unit_seed();
+
+    for (uint32_t i = 0; i < SHARDS; i++)
+        for (uint32_t k = 0; k < 4; k++)
+            at_line(w->map, i, k)->ref[k] = (ref_t)unit_random(&dice);
+}
+
+static void change_a_tag(struct ward *w)
+{
+    uint32_t number = shard_of_hash(entry(w, 0)->hash);
+
+    for (uint32_t i = 0; i < w->map->shards[number].n_lines; i++)
+        for (unsigned k = 0; k < LINE_SLOTS; k++)
+            at_line(w->map, number, i)->tag[k] ^= 0x5555;
+}
+
+static void count_objects_wrong(struct ward *w)
+{
+    shard(w, 3)->n_objects += 7;
+}
+
+static void count_waiting_wrong(struct ward *w)
+{
+    shard(w, 3)->n_waiting = 1000;
+}
+
+static void count_gate_waiting_wrong(struct ward *w)
+{
+    gate(w)->n_waiting = 3;
+}
+
+static void raise_a_gate(struct ward *w)
+{
+    w->map->gates[(gate(w) - w->map->gates + 1) % GATES].raised = 1;
+}
+
+static void lower_the_gate(struct ward *w)
+{
+    gate(w)->raised = 1;
+}
+
+static void forget_the_gates_ring(struct ward *w)
+{
+    gate(w)->head = 0;
+}
+
+static void break_a_ring(struct ward *w)
+{
+    entry(w, CONCRETE)->next = entry(w, CONCRETE)->prev;
+}
+
+static void lead_a_ring_astray(struct ward *w)
+{
+    entry(w, 5)->next = entry(w, 6)->next;
+}
+
+static void lead_a_ring_outside(struct ward *w)
+{
+    entry(w, 5)->next = entry(w, 5)->prev = UINT32_MAX;
+}
+
+static const struct {
+    void (*scribble)(struct ward *w);
+    const char *finding;
+} derived[] = {
+    {zero_all_lines, "I1"},
+    {zero_the_ids, "I4"},
+    {fill_lines_with_rubbish, "I3"},
+    {change_a_tag, "I3"},
+    {count_objects_wrong, "I4"},
+    {count_waiting_wrong, "I4"},
+    {count_gate_waiting_wrong, "I4"},
+    {raise_a_gate, "I4"},
+    {lower_the_gate, "I4"},
+    {forget_the_gates_ring, "I1"},
+    {break_a_ring, "I2"},
+    {lead_a_ring_astray, "I2"},
+    {lead_a_ring_outside, "I2"},
+};
+
+static int look(struct ward *w, uint32_t flags, char report[8192])
+{
+    return enq_doctor(w->e, flags, report, 8192);
+}
+
+static void all_are_there(struct ward *w)
+{
+    char id[16];
+    enq_handle h;
+    size_t total;
+
+    for (int i = 0; i < HELD; i++) {
+        snprintf(id, sizeof(id), "id-%d", i);
+        want(ENQ_OK, enq_valid(w->e, w->g[i].handle));
+        if (i % 3 != 0)
+            continue;
+        want(ENQ_OK, enq_find(w->e, id, &h));
+        ck_assert_uint_eq(h, w->g[i].handle);
+    }
+    want(ENQ_OK, enq_list(w->e, "n", "me", NULL, 0, &total));
+    ck_assert_uint_eq(total, HELD);
+}
+
+static void all_can_go(struct ward *w)
+{
+    struct enq_grant g;
+
+    want(ENQ_BUSY,
+        enq_lock(w->e,
+            ENQ_REQ(.name = "n", .key = {"9", "x"}, .mode = ENQ_MODE_X), &g));
+    for (int i = 0; i < HELD; i++)
+        want(ENQ_OK, enq_unlock(w->e, w->g[i].handle, w->g[i].token));
+    want(ENQ_OK,
+        enq_lock(w->e,
+            ENQ_REQ(.name = "n", .key = {"@", "@"}, .mode = ENQ_MODE_X), &g));
+    unit_healthy(w->e);
+}
+
+TEST(what_is_derived_is_checked_and_made_anew)
+{
+    char report[8192];
+    struct ward w = fill();
+
+    derived[_i].scribble(&w);
+    ck_assert_int_gt(look(&w, 0, report), 0);
+    ck_assert_msg(strstr(report, derived[_i].finding) != NULL, "%s", report);
+    ck_assert_msg(look(&w, ENQ_DOCTOR_FIX, report) == 0, "%s", report);
+    ck_assert_msg(look(&w, 0, report) == 0, "%s", report);
+    all_are_there(&w);
+    all_can_go(&w);
+    enq_close(w.e);
+}
+
+/* Not looked at by the check, but made anew as well. */
+TEST(the_counts_of_pages_are_made_anew)
+{
+    char report[8192];
+    struct ward w = fill();
+    struct seg_header was = *w.map->h;
+
+    w.map->h->slab_pages = 12345;
+    w.map->h->pages_used = 1;
+    w.map->h->orphan_pages = 77;
+    ck_assert_int_eq(look(&w, ENQ_DOCTOR_FIX, report), 0);
+    ck_assert_uint_eq(w.map->h->slab_pages, was.slab_pages);
+    ck_assert_uint_eq(w.map->h->pages_used, was.pages_used);
+    ck_assert_uint_eq(w.map->h->orphan_pages, 0);
+    all_are_there(&w);
+    all_can_go(&w);
+    enq_close(w.e);
+}
+
+TEST(a_healthy_table_is_not_changed_by_the_doctor)
+{
+    char report[8192];
+    struct ward w = fill();
+
+    for (int i = 0; i < 3; i++)
+        ck_assert_msg(look(&w, ENQ_DOCTOR_FIX, report) == 0, "%s", report);
+    all_are_there(&w);
+    all_can_go(&w);
+    enq_close(w.e);
+}
+
+/* --- what is true --- */
+
+static void long_name(struct entry *e)
+{
+    e->name_bytes = 60000;
+}
+
+static void long_fields(struct entry *e)
+{
+    e->field_bytes = UINT16_MAX;
+}
+
+static void many_fields(struct entry *e)
+{
+    e->fields = 200;
+}
+
+static void no_owner(struct entry *e)
+{
+    e->owner_bytes = 0;
+}
+
+static void long_id(struct entry *e)
+{
+    e->id_bytes = 129;
+}
+
+static void no_zero_after_the_owner(struct entry *e)
+{
+    memset(e->payload + e->name_bytes + e->field_bytes, 'z', e->owner_bytes);
+}
+
+static void no_zero_after_the_name(struct entry *e)
+{
+    memset(e->payload, 'z', e->name_bytes);
+}
+
+static void unknown_mode(struct entry *e)
+{
+    e->state |= 0xf0;
+}
+
+static void (*const damages[])(struct entry *e) = {
+    long_name,
+    long_fields,
+    many_fields,
+    no_owner,
+    long_id,
+    no_zero_after_the_owner,
+    no_zero_after_the_name,
+    unknown_mode,
+};
+
+/* One of two, so that the damaged one is met; fewer than 16 audited calls. */
+TEST(a_damaged_entry_is_found_and_crashes_nobody)
+{
+    struct enq *e = unit_open();
+    char report[8192], id[ENQ_ID_BYTES];
+    struct enq_grant a, b;
+    struct enq_info info[4];
+    struct ward w = {.e = e, .map = e->map};
+
+    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_S, &a));
+    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_S, &b));
+    w.g[0] = a;
+    damages[_i](entry(&w, 0));
+    ck_assert_int_ne(look(&w, 0, report), 0);
+    unit_lock(e, "n", "f", ENQ_MODE_X, &b);
+    unit_lock(e, "n", "@", ENQ_MODE_X, &b);
+    enq_list(e, NULL, NULL, info, 4, NULL);
+    enq_id(e, a.handle, id);
+    enq_promote(e, a.handle, 0, NULL);
+    enq_unlock(e, a.handle, 0);
+    look(&w, ENQ_DOCTOR_FIX, report);
+}
+
+TEST(a_token_above_all_is_found)
+{
+    char report[8192];
+    struct ward w = fill();
+
+    entry(&w, 3)->token = UINT64_MAX / 2;
+    ck_assert_int_gt(look(&w, 0, report), 0);
+    ck_assert_ptr_nonnull(strstr(report, "I7"));
+}
+
+/* Two owners' locks, of which one becomes X by itself: of one object, or one
+   of them generic. */
+TEST(locks_that_exclude_each_other_are_found)
+{
+    struct enq *e = unit_open();
+    struct ward w = {.e = e, .map = e->map};
+    char report[8192];
+
+    for (int i = 0; i < 2; i++)
+        want(ENQ_OK,
+            enq_lock(e,
+                ENQ_REQ(.name = "n", .key = {i == _i ? "@" : "f"},
+                    .mode = ENQ_MODE_S, .owner = i ? "A" : "B"),
+                &w.g[i]));
+    unit_healthy(e);
+    entry(&w, 0)->state ^= STATE(0, 0, ENQ_MODE_S ^ ENQ_MODE_X, 0);
+    ck_assert_int_gt(look(&w, 0, report), 0);
+    ck_assert_msg(strstr(report, "I5") != NULL, "%s", report);
+}
+
+TEST(a_page_of_an_unknown_kind_is_found)
+{
+    char report[8192];
+    struct ward w = fill();
+
+    w.map->pages[w.map->h->pages_used - 1].kind = 9;
+    ck_assert_int_gt(look(&w, 0, report), 0);
+    ck_assert_ptr_nonnull(strstr(report, "I6"));
+}
+
+/* --- the dead --- */
+
+static int die_inside(void *has)
+{
+    struct enq *e = unit_open();
+    struct thread *t = thread_enter(e->map);
+
+    for (int i = 0; i < 3; i++)
+        word_lock(t, &e->map->gates[i * 7].word, RANK_GATE);
+    for (int i = 0; i < 3; i++)
+        word_lock(t, &e->map->shards[i * 7].word, RANK_SHARD);
+    word_lock(t, &e->map->h->grow_word, RANK_GROW);
+    zero_all_lines(&(struct ward){.map = e->map});
+    shm_store_release((uint32_t *)has, 1);
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+/* Only what was held is made anew by a need; the doctor does the rest. */
+TEST(who_died_inside_leaves_words_that_are_freed)
+{
+    uint32_t *has = unit_shared(4);
+    char report[8192];
+    struct ward w = fill();
+
+    unit_killed(unit_fork(die_inside, has));
+    ck_assert_uint_eq(*has, 1);
+    ck_assert_msg(look(&w, ENQ_DOCTOR_FIX, report) >= 0, "%s", report);
+    unit_healthy(w.e);
+    ck_assert_uint_eq(w.map->h->grow_word, 0);
+    all_are_there(&w);
+    all_can_go(&w);
+    enq_close(w.e);
+}
+
+int main(void)
+{
+    unit_begin("heal");
+    ADD_LOOP(what_is_derived_is_checked_and_made_anew, LENGTH(derived));
+    ADD(the_counts_of_pages_are_made_anew);
+    ADD(a_healthy_table_is_not_changed_by_the_doctor);
+    ADD_LOOP(a_damaged_entry_is_found_and_crashes_nobody, LENGTH(damages));
+    ADD(a_token_above_all_is_found);
+    ADD_LOOP(locks_that_exclude_each_other_are_found, 3);
+    ADD(a_page_of_an_unknown_kind_is_found);
+    ADD(who_died_inside_leaves_words_that_are_freed);
+    return unit_end();
+}

@@ -1,0 +1,329 @@
+/*
+ * check_hold.c - what can be done with a lock: unlock, promote, demote, renew,
+ * adopt, break; and what is answered when it is no longer there.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "unit.h"
+
+static int lock_by(struct enq *e, const char *field, enum enq_mode mode,
+    const char *owner, struct enq_grant *g)
+{
+    return enq_lock(e,
+        ENQ_REQ(.name = "n", .key = {field}, .mode = mode, .owner = owner), g);
+}
+
+/* --- tokens and handles --- */
+
+TEST(only_the_right_token_unlocks)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g;
+
+    want(ENQ_OK, lock_by(e, "f", ENQ_MODE_X, NULL, &g));
+    want_why(ENQ_NOTHELD, enq_unlock(e, g.handle, g.token + 1), "unlock");
+    want(ENQ_NOTHELD, enq_unlock(e, g.handle, g.token - 1));
+    want(ENQ_NOTHELD, enq_renew(e, g.handle, 1, 0));
+    want(ENQ_NOTHELD, enq_demote(e, g.handle, 1));
+    want(ENQ_OK, enq_valid(e, g.handle));
+    want(ENQ_OK, enq_unlock(e, g.handle, g.token));
+    want(ENQ_NOTHELD, enq_unlock(e, g.handle, g.token));
+    want(ENQ_OK, lock_by(e, "f", ENQ_MODE_X, NULL, &g));
+    want(ENQ_OK, enq_unlock(e, g.handle, 0));
+    enq_close(e);
+}
+
+static const enq_handle strange[] = {
+    0, 1, UINT64_MAX, UINT64_C(1) << 63, 0x3fffffff, UINT64_C(1) << 30};
+
+TEST(a_strange_handle_names_no_lock)
+{
+    struct enq *e = unit_open();
+    char id[ENQ_ID_BYTES];
+    struct enq_grant g;
+
+    want(ENQ_OK, lock_by(e, "f", ENQ_MODE_O, NULL, &g));
+    want_why(ENQ_NOTHELD, enq_unlock(e, strange[_i], 0), "no such lock");
+    want(ENQ_NOTHELD, enq_promote(e, strange[_i], 0, NULL));
+    want(ENQ_NOTHELD, enq_demote(e, strange[_i], 0));
+    want(ENQ_NOTHELD, enq_renew(e, strange[_i], 0, 0));
+    want(ENQ_NOTHELD, enq_valid(e, strange[_i]));
+    want(ENQ_NOTHELD, enq_id(e, strange[_i], id));
+    want(ENQ_OK, enq_valid(e, g.handle));
+    enq_close(e);
+}
+
+TEST(a_handle_of_another_space_names_no_lock)
+{
+    struct enq_open_opts opts = {.size = sizeof(opts), .slots = 10000};
+    struct enq *e = unit_open(), *other;
+    struct enq_grant g, h;
+    char path[256];
+
+    want(ENQ_OK, enq_open(&other, unit_path("other", path), &opts));
+    want(ENQ_OK, lock_by(e, "f", ENQ_MODE_X, NULL, &g));
+    want(ENQ_OK, lock_by(other, "f", ENQ_MODE_X, NULL, &h));
+    ck_assert_uint_ne(g.handle, h.handle);
+    want(ENQ_NOTHELD, enq_unlock(other, g.handle, 0));
+    want(ENQ_NOTHELD, enq_unlock(e, h.handle, h.token));
+    want(ENQ_OK, enq_valid(e, g.handle));
+    want(ENQ_OK, enq_valid(other, h.handle));
+    enq_close(e);
+    enq_close(other);
+}
+
+TEST(any_attachment_may_unlock)
+{
+    struct enq *e = unit_open(), *f = unit_open();
+    struct enq_grant g;
+
+    want(ENQ_OK, lock_by(e, "f", ENQ_MODE_X, NULL, &g));
+    want(ENQ_OK, enq_valid(f, g.handle));
+    want(ENQ_OK, enq_unlock(f, g.handle, g.token));
+    want(ENQ_NOTHELD, enq_valid(e, g.handle));
+    enq_close(f);
+    enq_close(e);
+}
+
+/* --- promote and demote --- */
+
+TEST(a_promotion_gives_a_new_token_and_takes_from_the_others)
+{
+    struct enq *e = unit_open();
+    struct enq_grant a, b, c, won;
+
+    want(ENQ_OK, lock_by(e, "f", ENQ_MODE_O, "A", &a));
+    want(ENQ_OK, lock_by(e, "f", ENQ_MODE_O, "B", &b));
+    want(ENQ_OK, lock_by(e, "f", ENQ_MODE_O, "A", &c));
+    want(ENQ_OK, enq_promote(e, a.handle, a.token, &won));
+    ck_assert_uint_gt(won.token, c.token);
+    ck_assert_uint_eq(won.handle, a.handle);
+    want_why(ENQ_LOST, enq_promote(e, b.handle, b.token, &won), "\"A\"");
+    ck_assert_str_eq(won.blocker.owner, "A");
+    want(ENQ_LOST, enq_valid(e, c.handle));
+    want(ENQ_LOST, enq_unlock(e, c.handle, 0));
+    want(ENQ_NOTHELD, enq_unlock(e, a.handle, a.token));
+    want(ENQ_OK, enq_unlock(e, a.handle, 0));
+    unit_healthy(e);
+    enq_close(e);
+}
+
+TEST(only_what_is_optimistic_is_promoted)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g;
+
+    want(ENQ_OK, lock_by(e, "f", (enum enq_mode)_i, NULL, &g));
+    if (_i == ENQ_MODE_O)
+        want(ENQ_OK, enq_promote(e, g.handle, g.token, NULL));
+    else
+        want_why(ENQ_REFUSED, enq_promote(e, g.handle, g.token, NULL),
+            "promote");
+    enq_close(e);
+}
+
+TEST(a_generic_lock_of_another_keeps_from_promoting)
+{
+    struct enq *e = unit_open();
+    struct enq_grant a, b, c;
+
+    want(ENQ_OK, lock_by(e, "f", ENQ_MODE_O, "A", &a));
+    want(ENQ_OK, lock_by(e, "@", ENQ_MODE_O, "B", &b));
+    want(ENQ_OK, enq_promote(e, b.handle, b.token, &c));
+    want(ENQ_LOST, enq_promote(e, a.handle, a.token, &c));
+    unit_healthy(e);
+    enq_close(e);
+}
+
+TEST(exclusive_locks_are_demoted_to_shared_and_others_are_not)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g, h;
+
+    want(ENQ_OK, lock_by(e, "f", (enum enq_mode)_i, "A", &g));
+    if (_i == ENQ_MODE_E || _i == ENQ_MODE_X) {
+        want(ENQ_OK, enq_demote(e, g.handle, g.token));
+        want(ENQ_OK, lock_by(e, "f", ENQ_MODE_S, "B", &h));
+        want(ENQ_REFUSED, enq_demote(e, g.handle, g.token));
+    } else {
+        want_why(ENQ_REFUSED, enq_demote(e, g.handle, g.token), "demote");
+    }
+    unit_healthy(e);
+    enq_close(e);
+}
+
+TEST(a_renewal_has_a_time_that_is_not_negative)
+{
+    static const int64_t bad[] = {-2, -1000, INT64_MIN};
+    static const int64_t good[] = {ENQ_FOREVER, 0, 1000, INT64_MAX};
+    struct enq *e = unit_open();
+    struct enq_grant g;
+
+    want(ENQ_OK, lock_by(e, "f", ENQ_MODE_X, NULL, &g));
+    for (size_t i = 0; i < LENGTH(bad); i++)
+        want_why(-EINVAL, enq_renew(e, g.handle, g.token, bad[i]), "ttl");
+    for (size_t i = 0; i < LENGTH(good); i++)
+        want(ENQ_OK, enq_renew(e, g.handle, g.token, good[i]));
+    enq_close(e);
+}
+
+/* --- adopt and break --- */
+
+static int leave_locks(void *has)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g;
+
+    for (int i = 0; i < 3; i++) {
+        char id[2] = {(char)('0' + i), '\0'};
+
+        want(ENQ_OK,
+            enq_lock(e,
+                ENQ_REQ(.name = "n", .key = {id}, .id = id, .mode = ENQ_MODE_X,
+                    .on_death = i),
+                &g));
+    }
+    shm_store_release((uint32_t *)has, 1);
+    for (;;)
+        pause();
+    return 0;
+}
+
+TEST(orphans_are_adopted_once_and_the_living_are_not)
+{
+    uint32_t *has = unit_shared(4);
+    struct enq *e = unit_open();
+    struct enq_grant g, h;
+    struct enq_info info;
+    pid_t pid = unit_fork(leave_locks, has);
+
+    eventually(shm_load_acquire(has));
+    want_why(ENQ_REFUSED, enq_adopt(e, "2", &g), "lives");
+    unit_kill(pid);
+    ck_assert_int_gt(enq_adopt(e, "0", &g), 0);
+    ck_assert_ptr_nonnull(strstr(enq_why(), "\"0\""));
+    want(ENQ_OK, enq_list(e, "n", NULL, &info, 1, NULL));
+    ck_assert_uint_eq(info.orphaned, 1);
+    ck_assert_int_eq(info.pid, 0);
+    want(ENQ_OK, enq_adopt(e, "1", &g));
+    want(ENQ_OK, enq_adopt(e, "2", &h));
+    ck_assert_uint_ne(g.handle, h.handle);
+    want(ENQ_REFUSED, enq_adopt(e, "2", &g));
+    want(ENQ_OK, enq_valid(e, h.handle));
+    unit_healthy(e);
+    want(ENQ_OK, enq_unlock(e, h.handle, h.token));
+    enq_close(e);
+}
+
+TEST(a_broken_lock_is_told_so_to_its_holder)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g, h;
+    char id[ENQ_ID_BYTES];
+
+    want(ENQ_OK, lock_by(e, "f", ENQ_MODE_X, "A", &g));
+    want(ENQ_OK, enq_id(e, g.handle, id));
+    want(ENQ_OK, enq_break(e, id));
+    ck_assert_int_gt(enq_break(e, id), 0);
+    ck_assert_ptr_nonnull(strstr(enq_why(), id));
+    want(ENQ_OK, lock_by(e, "f", ENQ_MODE_X, "B", &h));
+    want_why(ENQ_FORCED, enq_valid(e, g.handle), "operator");
+    want(ENQ_FORCED, enq_renew(e, g.handle, g.token, 0));
+    want(ENQ_FORCED, enq_promote(e, g.handle, g.token, NULL));
+    want(ENQ_FORCED, enq_unlock(e, g.handle, g.token));
+    want(ENQ_NOTHELD, enq_unlock(e, g.handle, g.token));
+    want(ENQ_OK, enq_valid(e, h.handle));
+    unit_healthy(e);
+    enq_close(e);
+}
+
+/* --- threads --- */
+
+struct loan {
+    struct enq *e;
+    struct enq_grant g;
+    int rc;
+};
+
+static void *take_it(void *arg)
+{
+    struct loan *l = arg;
+
+    l->rc = lock_by(l->e, "f", ENQ_MODE_X, NULL, &l->g);
+    return NULL;
+}
+
+TEST(a_lock_stays_when_its_thread_ends)
+{
+    struct loan l = {.e = unit_open()};
+    pthread_t thread;
+    struct enq_grant g;
+
+    for (int i = 0; i < 50; i++) {
+        pthread_create(&thread, NULL, take_it, &l);
+        pthread_join(thread, NULL);
+        want(ENQ_OK, l.rc);
+        want(ENQ_OK, enq_valid(l.e, l.g.handle));
+        want(ENQ_BUSY, lock_by(l.e, "f", ENQ_MODE_X, "other", &g));
+        want(ENQ_OK, enq_unlock(l.e, l.g.handle, l.g.token));
+    }
+    unit_healthy(l.e);
+    enq_close(l.e);
+}
+
+static void *wait_for_it(void *arg)
+{
+    struct loan *l = arg;
+
+    l->rc = enq_lock(l->e,
+        ENQ_REQ(.name = "n", .key = {"f"}, .mode = ENQ_MODE_X, .id = "waiter",
+            .wait_ms = ENQ_FOREVER),
+        &l->g);
+    return NULL;
+}
+
+TEST(a_waiting_request_is_cancelled_by_unlocking_or_breaking_it)
+{
+    struct loan l = {.e = unit_open()};
+    struct enq_grant g;
+    pthread_t thread;
+    enq_handle h;
+
+    want(ENQ_OK, lock_by(l.e, "f", ENQ_MODE_X, NULL, &g));
+    pthread_create(&thread, NULL, wait_for_it, &l);
+    eventually(enq_find(l.e, "waiter", &h) == ENQ_OK);
+    want(ENQ_REFUSED, enq_renew(l.e, h, 0, 0));
+    want(ENQ_REFUSED, enq_promote(l.e, h, 0, NULL));
+    want(ENQ_REFUSED, enq_demote(l.e, h, 0));
+    want(ENQ_OK, _i == 0 ? enq_unlock(l.e, h, 0) : enq_break(l.e, "waiter"));
+    pthread_join(thread, NULL);
+    want(ENQ_CANCELLED, l.rc);
+    want(ENQ_NOTHELD, enq_find(l.e, "waiter", &h));
+    unit_healthy(l.e);
+    enq_close(l.e);
+}
+
+int main(void)
+{
+    unit_begin("hold");
+    ADD(only_the_right_token_unlocks);
+    ADD_LOOP(a_strange_handle_names_no_lock, LENGTH(strange));
+    ADD(a_handle_of_another_space_names_no_lock);
+    ADD(any_attachment_may_unlock);
+    ADD(a_promotion_gives_a_new_token_and_takes_from_the_others);
+    tcase_add_loop_test(unit_case, only_what_is_optimistic_is_promoted, 1, 5);
+    ADD(a_generic_lock_of_another_keeps_from_promoting);
+    tcase_add_loop_test(unit_case,
+        exclusive_locks_are_demoted_to_shared_and_others_are_not, 1, 5);
+    ADD(a_renewal_has_a_time_that_is_not_negative);
+    ADD(orphans_are_adopted_once_and_the_living_are_not);
+    ADD(a_broken_lock_is_told_so_to_its_holder);
+    ADD(a_lock_stays_when_its_thread_ends);
+    ADD_LOOP(a_waiting_request_is_cancelled_by_unlocking_or_breaking_it, 2);
+    return unit_end();
+}

@@ -1,0 +1,125 @@
+/*
+ * check_id.c - ids by arithmetic: text and back, and what is no such id.
+ */
+#include "base/id.h"
+
+#include <uuid/uuid.h>
+
+#include "unit.h"
+
+#define HANDLES ((UINT64_C(1) << 62) - 1)
+
+static void there_and_back(uint64_t half, uint64_t handle)
+{
+    char text[ID_TEXT_BYTES];
+    uint64_t half_back = 0, handle_back = 0;
+
+    id_text(half, handle, text);
+    ck_assert_uint_eq(strlen(text), ID_TEXT_BYTES - 1);
+    ck_assert_msg(id_parse(text, &half_back, &handle_back), "%s", text);
+    ck_assert_uint_eq(half, half_back);
+    ck_assert_uint_eq(handle, handle_back);
+}
+
+TEST(text_leads_back_to_session_and_handle)
+{
+    uint64_t dice = unit_seed();
+
+    for (int i = 0; i < 100000; i++)
+        there_and_back(unit_random(&dice), unit_random(&dice) & HANDLES);
+}
+
+TEST(the_extremes_lead_back_too)
+{
+    static const uint64_t values[] = {0, 1, 2, HANDLES / 2, HANDLES - 1,
+        HANDLES, UINT64_C(1) << 61, UINT64_C(1) << 30};
+
+    for (size_t i = 0; i < LENGTH(values); i++) {
+        there_and_back(0, values[i]);
+        there_and_back(UINT64_MAX, values[i]);
+    }
+}
+
+TEST(a_derived_id_is_a_random_uuid_to_others)
+{
+    uint8_t random[16];
+    char text[ID_TEXT_BYTES];
+    uuid_t uuid;
+
+    for (uint64_t handle = 0; handle < 1000; handle++) {
+        id_random(random);
+        id_text(id_half(random), handle, text);
+        ck_assert_int_eq(uuid_parse(text, uuid), 0);
+        ck_assert_int_eq(uuid_variant(uuid), UUID_VARIANT_DCE);
+        ck_assert_int_eq(uuid_type(uuid), UUID_TYPE_DCE_RANDOM);
+    }
+}
+
+TEST(neighbouring_handles_do_not_look_alike)
+{
+    char a[ID_TEXT_BYTES], b[ID_TEXT_BYTES];
+    unsigned differ = 0;
+
+    id_text(7, 1000, a);
+    id_text(7, 1001, b);
+    for (unsigned i = 19; i < ID_TEXT_BYTES - 1; i++)
+        differ += a[i] != b[i];
+    ck_assert_uint_gt(differ, 8);
+}
+
+static const char *const strangers[] = {
+    "",
+    "product",
+    "00000000-0000-4000-8000-00000000000",   /* short */
+    "00000000-0000-4000-8000-0000000000000", /* long */
+    "00000000-0000-4000-8000-00000000000g",
+    "00000000_0000-4000-8000-000000000000",
+    "000000000000-4000-8000-0000000000000",
+    "{0000000-0000-4000-8000-000000000000",
+    "00000000-0000-4000-0000-000000000000", /* other variants */
+    "00000000-0000-4000-4000-000000000000",
+    "00000000-0000-4000-c000-000000000000",
+};
+
+TEST(what_is_no_derived_id_is_refused)
+{
+    uint64_t half, handle;
+
+    ck_assert_msg(!id_parse(strangers[_i], &half, &handle), "\"%s\" is taken",
+        strangers[_i]);
+}
+
+TEST(parsing_does_not_read_beyond_the_end)
+{
+    uint64_t half, handle;
+
+    for (size_t n = 0; n < 36; n++) {
+        char text[37] = "00000000-0000-4000-8000-000000000000";
+
+        text[n] = '\0';
+        ck_assert(!id_parse(unit_at_edge(text, n + 1), &half, &handle));
+    }
+}
+
+TEST(random_halves_differ)
+{
+    uint8_t a[16], b[16];
+
+    id_random(a);
+    id_random(b);
+    ck_assert_int_ne(memcmp(a, b, 16), 0);
+    ck_assert_uint_ne(id_half(a), id_half(b));
+}
+
+int main(void)
+{
+    unit_begin("id");
+    ADD(text_leads_back_to_session_and_handle);
+    ADD(the_extremes_lead_back_too);
+    ADD(a_derived_id_is_a_random_uuid_to_others);
+    ADD(neighbouring_handles_do_not_look_alike);
+    ADD_LOOP(what_is_no_derived_id_is_refused, LENGTH(strangers));
+    ADD(parsing_does_not_read_beyond_the_end);
+    ADD(random_halves_differ);
+    return unit_end();
+}

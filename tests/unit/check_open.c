@@ -1,0 +1,306 @@
+/*
+ * check_open.c - options and attachments: structs of other headers, defaults,
+ * many attachments, a segment that is removed under us.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "api/options.h"
+#include "unit.h"
+
+/* --- structs of another header --- */
+
+/* A newer header's options: ours, and more. */
+struct newer_opts {
+    struct enq_open_opts ours;
+    uint64_t more[4];
+};
+
+TEST(options_of_a_newer_header_are_fine_while_their_new_part_is_zero)
+{
+    struct newer_opts opts = {.ours = {.size = sizeof(opts), .slots = 10}};
+    struct enq *e;
+
+    want(ENQ_OK, enq_open(&e, unit_space(), &opts.ours));
+    enq_close(e);
+}
+
+TEST(options_of_a_newer_header_that_ask_for_more_are_refused)
+{
+    struct newer_opts opts = {.ours = {.size = sizeof(opts), .slots = 10}};
+    struct enq *e = NULL;
+
+    ((uint8_t *)opts.more)[_i] = 1;
+    want_why(-E2BIG, enq_open(&e, unit_space(), &opts.ours), "options");
+    ck_assert_ptr_null(e);
+    ck_assert_int_ne(access(unit_space(), F_OK), 0);
+}
+
+TEST(options_of_an_older_header_have_defaults_for_the_rest)
+{
+    struct enq_open_opts opts = {.size = offsetof(struct enq_open_opts, compat),
+        .slots = 10,
+        .mode = 0660,
+        .compat = "nonsense",
+        .flags = ~0u};
+    struct enq_stats s = {.size = sizeof(s)};
+    struct enq *e;
+
+    want(ENQ_OK, enq_open(&e, unit_space(), &opts));
+    want(ENQ_OK, enq_stat(e, &s));
+    ck_assert_uint_eq(s.slots_max, 10);
+    ck_assert_str_eq(s.compat, "enqueue");
+    enq_close(e);
+}
+
+TEST(options_without_a_size_are_refused)
+{
+    static const size_t sizes[] = {0, 1, 7, 65537, SIZE_MAX};
+    struct enq_open_opts opts = {.size = sizes[_i]};
+    struct enq *e = NULL;
+
+    want_why(-EINVAL, enq_open(&e, unit_space(), &opts), "size");
+}
+
+TEST(a_struct_is_read_only_as_far_as_it_says)
+{
+    char bytes[sizeof(struct enq_open_opts)] = "", zeros[512] = "";
+    struct enq_open_opts ours;
+
+    for (size_t n = sizeof(size_t); n < sizeof(zeros); n++)
+        want(0,
+            options_copy(&ours, sizeof(ours), unit_at_edge(zeros, n), n,
+                "options"));
+    want(0, options_copy(&ours, sizeof(ours), bytes, sizeof(bytes), "o"));
+}
+
+/* --- values --- */
+
+TEST(nowhere_to_put_the_attachment_is_refused)
+{
+    want_why(-EINVAL, enq_open(NULL, unit_space(), NULL), "NULL");
+}
+
+TEST(unknown_values_are_refused_and_named)
+{
+    struct enq_open_opts opts = {.size = sizeof(opts), .slots = 10};
+    const char *words = "";
+    struct enq *e = NULL;
+
+    switch (_i) {
+    case 0:
+        opts.compat = "oracle", words = "oracle";
+        break;
+    case 1:
+        opts.compat = "", words = "mode table";
+        break;
+    case 2:
+        opts.flags = 4, words = "0x4";
+        break;
+    case 3:
+        opts.flags = ~0u, words = "flags";
+        break;
+    case 4:
+        opts.slots = 100000001, words = "100000001";
+        break;
+    default:
+        opts.slots = UINT32_MAX, words = "slots";
+        break;
+    }
+    want_why(-EINVAL, enq_open(&e, unit_space(), &opts), words);
+    ck_assert_ptr_null(e);
+}
+
+TEST(the_default_owner_has_a_longest_length)
+{
+    struct enq_open_opts opts = {.size = sizeof(opts), .slots = 10};
+    char owner[ENQ_OWNER_BYTES + 2];
+    struct enq *e;
+
+    memset(owner, 'o', sizeof(owner));
+    opts.owner = owner;
+    owner[ENQ_OWNER_BYTES - 1] = '\0';
+    want(ENQ_OK, enq_open(&e, unit_space(), &opts));
+    enq_close(e);
+    owner[ENQ_OWNER_BYTES - 1] = 'o';
+    owner[ENQ_OWNER_BYTES] = '\0';
+    want_why(-ENAMETOOLONG, enq_open(&e, unit_space(), &opts), "oooo");
+}
+
+static void owner_is(const char *owner)
+{
+    struct enq *e;
+    struct enq_grant g;
+    struct enq_info info;
+
+    want(ENQ_OK, enq_open(&e, unit_space(), NULL));
+    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_X, &g));
+    want(ENQ_OK, enq_list(e, NULL, NULL, &info, 1, NULL));
+    ck_assert_msg(strstr(info.owner, owner) != NULL, "%s", info.owner);
+    enq_close(e);
+}
+
+TEST(the_environment_gives_the_default_owner)
+{
+    char pid[16];
+
+    enq_close(unit_open());
+    snprintf(pid, sizeof(pid), ":%d", (int)getpid());
+    owner_is(pid);
+    setenv("ENQ_OWNER", "transaction 5", 1);
+    owner_is("transaction 5");
+}
+
+TEST(what_concerns_a_new_segment_is_ignored_when_it_exists)
+{
+    struct enq_open_opts opts = {
+        .size = sizeof(opts), .slots = 99, .compat = "sap", .strict = 1};
+    struct enq_stats s = {.size = sizeof(s)};
+    struct enq *first = unit_open(), *e;
+
+    want(ENQ_OK, enq_open(&e, unit_space(), &opts));
+    want(ENQ_OK, enq_stat(e, &s));
+    ck_assert_uint_eq(s.slots_max, 10000);
+    ck_assert_str_eq(s.compat, "enqueue");
+    ck_assert_uint_eq(s.strict, 0);
+    enq_close(e);
+    enq_close(first);
+}
+
+TEST(a_table_may_have_one_slot_or_a_hundred_million)
+{
+    static const uint32_t slots[] = {1, 21, 100000000};
+    struct enq_open_opts opts = {.size = sizeof(opts), .slots = slots[_i]};
+    struct enq_grant g;
+    struct enq *e;
+
+    want(ENQ_OK, enq_open(&e, unit_space(), &opts));
+    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_X, &g));
+    unit_healthy(e);
+    enq_close(e);
+}
+
+TEST(closing_nothing_is_fine)
+{
+    enq_close(NULL);
+}
+
+TEST(closing_releases_what_ends_with_the_session)
+{
+    struct enq *a = unit_open(), *b = unit_open();
+    struct enq_grant g[3], h;
+
+    for (int i = 0; i < 3; i++)
+        want(ENQ_OK,
+            enq_lock(a,
+                ENQ_REQ(.name = "n",
+                    .key = {i == 0   ? "0"
+                            : i == 1 ? "1"
+                                     : "2"},
+                    .mode = ENQ_MODE_X, .on_death = i),
+                &g[i]));
+    enq_close(a);
+    want(ENQ_OK, unit_lock(b, "n", "0", ENQ_MODE_X, &h));
+    want(ENQ_BUSY, unit_lock(b, "n", "1", ENQ_MODE_X, &h));
+    want(ENQ_BUSY, unit_lock(b, "n", "2", ENQ_MODE_X, &h));
+    ck_assert_int_eq(h.blocker.pid, 0);
+    enq_close(b);
+}
+
+/* --- removed under us --- */
+
+static void removed(void (*remove_it)(void), const char *words)
+{
+    struct enq *e = unit_open(), *other;
+    struct enq_stats s = {.size = sizeof(s)};
+    struct enq_grant g, more;
+    char report[1024];
+    size_t total;
+
+    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_X, &g));
+    remove_it();
+    eventually(unit_lock(e, "n", "g", ENQ_MODE_S, &more) == ENQ_EGONE);
+    want_why(ENQ_EGONE, unit_lock(e, "n", "h", ENQ_MODE_S, &more), words);
+    want(ENQ_OK, enq_list(e, NULL, NULL, NULL, 0, &total));
+    ck_assert_uint_ge(total, 1);
+    want(ENQ_OK, enq_valid(e, g.handle));
+    want(ENQ_OK, enq_renew(e, g.handle, g.token, 0));
+    want(ENQ_OK, enq_stat(e, &s));
+    ck_assert_uint_eq(s.unlinked, 1);
+    ck_assert_int_gt(enq_doctor(e, 0, report, sizeof(report)), 0);
+    ck_assert_ptr_nonnull(strstr(report, "name"));
+    other = unit_open();
+    want(ENQ_OK, unit_lock(other, "n", "f", ENQ_MODE_X, &more));
+    ck_assert_uint_gt(more.token, g.token);
+    want(ENQ_NOTHELD, enq_unlock(other, g.handle, 0));
+    want(ENQ_OK, enq_unlock(e, g.handle, g.token));
+    want(ENQ_OK, enq_valid(other, more.handle));
+    enq_close(e);
+    want(ENQ_OK, enq_valid(other, more.handle));
+    enq_close(other);
+}
+
+static void unlink_it(void)
+{
+    want(ENQ_OK, enq_unlink(unit_space()));
+}
+
+static void remove_the_file(void)
+{
+    ck_assert_int_eq(unlink(unit_space()), 0);
+}
+
+TEST(an_unlinked_space_gives_no_new_locks_but_takes_old_ones_back)
+{
+    removed(unlink_it, unit_space());
+}
+
+TEST(a_space_whose_file_is_removed_is_noticed)
+{
+    removed(remove_the_file, "removed");
+}
+
+static void *keep_opening(void *count)
+{
+    for (int i = 0; i < 200; i++)
+        enq_close(unit_open());
+    __atomic_add_fetch((uint32_t *)count, 1, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+TEST(threads_may_open_and_close_at_once)
+{
+    pthread_t threads[4];
+    uint32_t done = 0;
+
+    for (size_t i = 0; i < LENGTH(threads); i++)
+        pthread_create(&threads[i], NULL, keep_opening, &done);
+    for (size_t i = 0; i < LENGTH(threads); i++)
+        pthread_join(threads[i], NULL);
+    ck_assert_uint_eq(done, 4);
+}
+
+int main(void)
+{
+    unit_begin("open");
+    ADD(options_of_a_newer_header_are_fine_while_their_new_part_is_zero);
+    ADD_LOOP(options_of_a_newer_header_that_ask_for_more_are_refused, 32);
+    ADD(options_of_an_older_header_have_defaults_for_the_rest);
+    ADD_LOOP(options_without_a_size_are_refused, 5);
+    ADD(a_struct_is_read_only_as_far_as_it_says);
+    ADD(nowhere_to_put_the_attachment_is_refused);
+    ADD_LOOP(unknown_values_are_refused_and_named, 6);
+    ADD(the_default_owner_has_a_longest_length);
+    ADD(the_environment_gives_the_default_owner);
+    ADD(what_concerns_a_new_segment_is_ignored_when_it_exists);
+    ADD_LOOP(a_table_may_have_one_slot_or_a_hundred_million, 3);
+    ADD(closing_nothing_is_fine);
+    ADD(closing_releases_what_ends_with_the_session);
+    ADD(an_unlinked_space_gives_no_new_locks_but_takes_old_ones_back);
+    ADD(a_space_whose_file_is_removed_is_noticed);
+    ADD(threads_may_open_and_close_at_once);
+    return unit_end();
+}

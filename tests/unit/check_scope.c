@@ -1,0 +1,212 @@
+/*
+ * check_scope.c - gates: generic and concrete requests see each other, in
+ * whatever order and from wherever they come; and the gate is down afterwards.
+ */
+#include "table/scope.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "api/attachment.h"
+#include "unit.h"
+
+static unsigned raised(const struct enq *e)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < GATES; i++)
+        n += e->map->gates[i].raised;
+    return n;
+}
+
+TEST(a_gate_is_raised_while_there_are_generic_locks)
+{
+    struct enq *e = unit_open();
+    struct enq_grant a, b;
+
+    ck_assert_uint_eq(raised(e), 0);
+    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_S, &a));
+    ck_assert_uint_eq(raised(e), 0);
+    want(ENQ_OK, unit_lock(e, "n", "@", ENQ_MODE_S, &b));
+    ck_assert_uint_eq(raised(e), 1);
+    want(ENQ_BUSY, unit_lock(e, "n", "g", ENQ_MODE_X, &a));
+    ck_assert_uint_eq(raised(e), 1);
+    want(ENQ_OK, enq_unlock(e, b.handle, b.token));
+    ck_assert_uint_eq(raised(e), 0);
+    want(ENQ_OK, unit_lock(e, "n", "g", ENQ_MODE_X, &a));
+    enq_close(e);
+}
+
+TEST(a_refused_generic_request_leaves_the_gate_down)
+{
+    struct enq *e = unit_open();
+    struct enq_grant a, b;
+
+    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_X, &a));
+    want(ENQ_BUSY, unit_lock(e, "n", "@", ENQ_MODE_S, &b));
+    want(ENQ_TIMEDOUT,
+        enq_lock(e,
+            ENQ_REQ(.name = "n", .key = {"@"}, .mode = ENQ_MODE_S,
+                .wait_ms = 5),
+            &b));
+    want(ENQ_BUSY,
+        enq_lock(e,
+            ENQ_REQ(.name = "n", .key = {"@"}, .mode = ENQ_MODE_S,
+                .flags = ENQ_TEST),
+            NULL));
+    ck_assert_uint_eq(raised(e), 0);
+    unit_healthy(e);
+    enq_close(e);
+}
+
+/* Among so many keys of other objects, in all shards. */
+TEST(a_generic_request_sees_the_one_lock_in_its_way)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g, mine;
+    char field[16];
+
+    for (int i = 0; i < 3000; i++) {
+        snprintf(field, sizeof(field), "%d", i);
+        want(ENQ_OK, unit_lock(e, "other", field, ENQ_MODE_X, &g));
+    }
+    want(ENQ_OK, unit_lock(e, "n", "@", ENQ_MODE_X, &mine));
+    want(ENQ_OK, enq_unlock(e, mine.handle, mine.token));
+    for (int i = 0; i < 200; i++) {
+        snprintf(field, sizeof(field), "%d", i);
+        want(ENQ_OK, unit_lock(e, "n", field, ENQ_MODE_X, &mine));
+        want(ENQ_BUSY, unit_lock(e, "n", "@", ENQ_MODE_S, &g));
+        want(ENQ_OK, enq_unlock(e, mine.handle, mine.token));
+    }
+    enq_close(e);
+}
+
+/* The next name after `name` whose gate is that of "n". */
+static void next_of_the_gate(const struct enq *e, unsigned *i, char name[16])
+{
+    struct enq_req req = {.size = sizeof(req), .name = "n"};
+    char bytes[KEY_BYTES_MAX];
+    struct key n, other;
+
+    key_pack(&n, bytes, &req, e->map->hash_seed);
+    req.name = name;
+    do {
+        snprintf(name, 16, "n%u", ++*i);
+        key_pack(&other, bytes, &req, e->map->hash_seed);
+    } while (gate_of_hash(other.name_hash) != gate_of_hash(n.name_hash));
+}
+
+TEST(names_that_share_a_gate_do_not_conflict)
+{
+    struct enq *e = unit_open();
+    struct enq_grant a, b;
+    unsigned last = 0;
+    char name[16];
+
+    want(ENQ_OK, unit_lock(e, "n", "@", ENQ_MODE_X, &a));
+    for (int i = 0; i < 20; i++) {
+        next_of_the_gate(e, &last, name);
+        want(ENQ_OK, unit_lock(e, name, i % 2 ? "@" : "f", ENQ_MODE_X, &b));
+        want(ENQ_BUSY, unit_lock(e, name, i % 2 ? "f" : "@", ENQ_MODE_X, &b));
+    }
+    ck_assert_uint_eq(raised(e), 11);
+    unit_healthy(e);
+    enq_close(e);
+}
+
+/* --- at once --- */
+
+#define FIELDS 4
+#define ROUNDS 400
+
+struct shared {
+    uint32_t has[FIELDS]; /* who is inside which field */
+    uint32_t granted;
+};
+
+struct worker {
+    struct shared *shared;
+    uint64_t seed;
+};
+
+static void be_inside(struct shared *s, unsigned from, unsigned to)
+{
+    for (unsigned i = from; i < to; i++)
+        ck_assert_uint_eq(shm_add(&s->has[i], 1), 1);
+    for (unsigned i = from; i < to; i++)
+        shm_add(&s->has[i], -1);
+    shm_add(&s->granted, 1);
+}
+
+static int work(void *arg)
+{
+    static const char *const fields[] = {"a", "b", "c", "d", "@"};
+    struct worker *w = arg;
+    uint64_t dice = w->seed;
+    struct enq *e = unit_open();
+
+    for (int i = 0; i < ROUNDS; i++) {
+        unsigned f = (unsigned)(unit_random(&dice) % LENGTH(fields));
+        struct enq_grant g;
+        int rc = enq_lock(e,
+            ENQ_REQ(.name = "n", .key = {fields[f]}, .mode = ENQ_MODE_X,
+                .wait_ms = unit_random(&dice) % 2 ? ENQ_FOREVER : 0),
+            &g);
+
+        if (rc == ENQ_BUSY)
+            continue;
+        want(ENQ_OK, rc);
+        be_inside(w->shared, f == FIELDS ? 0 : f, f == FIELDS ? f : f + 1);
+        want(ENQ_OK, enq_unlock(e, g.handle, g.token));
+    }
+    enq_close(e);
+    return 0;
+}
+
+TEST(generic_and_concrete_locks_exclude_each_other_between_processes)
+{
+    struct worker w[6];
+    struct enq *e = unit_open();
+    uint64_t seed = unit_seed();
+
+    w[0].shared = unit_shared(sizeof(*w[0].shared));
+    for (size_t i = 0; i < LENGTH(w); i++) {
+        w[i] = (struct worker){w[0].shared, seed + i};
+        unit_fork(work, &w[i]);
+    }
+    unit_join_all(LENGTH(w));
+    ck_assert_uint_gt(w[0].shared->granted, ROUNDS);
+    ck_assert_uint_eq(raised(e), 0);
+    unit_healthy(e);
+    enq_close(e);
+}
+
+/* --- tokens --- */
+
+TEST(tokens_grow_over_concrete_and_generic_grants)
+{
+    struct enq *e = unit_open();
+    uint64_t newest = 0;
+    struct enq_grant g;
+
+    for (int i = 0; i < 300; i++) {
+        want(ENQ_OK, unit_lock(e, "n", i % 3 == 1 ? "@" : "f", ENQ_MODE_X, &g));
+        ck_assert_uint_gt(g.token, newest);
+        newest = g.token;
+        want(ENQ_OK, enq_unlock(e, g.handle, g.token));
+    }
+    enq_close(e);
+}
+
+int main(void)
+{
+    unit_begin("scope");
+    ADD(a_gate_is_raised_while_there_are_generic_locks);
+    ADD(a_refused_generic_request_leaves_the_gate_down);
+    ADD(a_generic_request_sees_the_one_lock_in_its_way);
+    ADD(names_that_share_a_gate_do_not_conflict);
+    ADD(generic_and_concrete_locks_exclude_each_other_between_processes);
+    ADD(tokens_grow_over_concrete_and_generic_grants);
+    return unit_end();
+}

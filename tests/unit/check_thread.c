@@ -1,0 +1,268 @@
+/*
+ * check_thread.c - thread and session slots: taken, given back, taken over
+ * from the dead; and nothing leaks.
+ */
+#include "sync/thread.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "api/attachment.h"
+#include "sync/life.h"
+#include "unit.h"
+
+static struct enq_stats stats(struct enq *e)
+{
+    struct enq_stats s = {.size = sizeof(s)};
+
+    want(ENQ_OK, enq_stat(e, &s));
+    return s;
+}
+
+static void *lock_once(void *e)
+{
+    struct enq_grant g;
+
+    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_S, &g));
+    want(ENQ_OK, enq_unlock(e, g.handle, g.token));
+    return NULL;
+}
+
+static void in_thread(void *(*f)(void *), void *arg)
+{
+    pthread_t thread;
+
+    ck_assert_int_eq(pthread_create(&thread, NULL, f, arg), 0);
+    pthread_join(thread, NULL);
+}
+
+TEST(a_thread_that_ends_gives_its_slot_back)
+{
+    struct enq *e = unit_open();
+    uint64_t before = stats(e).threads;
+
+    for (int i = 0; i < 300; i++)
+        in_thread(lock_once, e);
+    ck_assert_uint_eq(stats(e).threads, before);
+    ck_assert_uint_lt(e->map->h->threads_high, 10);
+    enq_close(e);
+}
+
+TEST(what_a_thread_counted_stays_counted)
+{
+    struct enq *e = unit_open();
+
+    for (int i = 0; i < 50; i++)
+        in_thread(lock_once, e);
+    ck_assert_uint_eq(stats(e).grants, 50);
+    ck_assert_uint_eq(stats(e).releases, 50);
+    enq_close(e);
+}
+
+static void *note_ref(void *out)
+{
+    struct enq *e = *(struct enq **)out;
+
+    *(thread_ref_t *)((struct enq **)out + 1) = thread_enter(e->map)->ref;
+    return NULL;
+}
+
+TEST(a_slot_used_again_has_another_reference)
+{
+    struct {
+        struct enq *e;
+        thread_ref_t ref;
+    } a = {unit_open(), 0}, b = a;
+
+    in_thread(note_ref, &a);
+    in_thread(note_ref, &b);
+    ck_assert_uint_eq(a.ref & SLOT_MASK, b.ref & SLOT_MASK);
+    ck_assert_uint_ne(a.ref, b.ref);
+    ck_assert(thread_is_dead(a.e->map, a.ref));
+    ck_assert(thread_is_dead(a.e->map, b.ref));
+    enq_close(a.e);
+}
+
+static int open_and_stay(void *has)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g;
+
+    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_S, &g));
+    shm_add((uint32_t *)has, 1);
+    for (;;)
+        pause();
+    return 0;
+}
+
+TEST(slots_of_the_dead_are_used_again)
+{
+    uint32_t *has = unit_shared(4);
+    struct enq *e = unit_open();
+    char report[4096];
+    pid_t pid;
+
+    for (uint32_t i = 1; i <= 20; i++) {
+        pid = unit_fork(open_and_stay, has);
+        eventually(shm_load(has) == i);
+        unit_kill(pid);
+        enq_doctor(e, ENQ_DOCTOR_FIX, report, sizeof(report));
+    }
+    ck_assert_uint_lt(e->map->h->threads_high, 12);
+    ck_assert_uint_lt(e->map->h->sessions_high, 12);
+    want(ENQ_OK, enq_doctor(e, 0, report, sizeof(report)));
+    enq_close(e);
+}
+
+static unsigned fds(void)
+{
+    return unit_count_dir("/proc/self/fd");
+}
+
+static unsigned tasks(void)
+{
+    return unit_count_dir("/proc/self/task");
+}
+
+static void open_lock_close(void)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g;
+
+    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_X, &g));
+    enq_close(e);
+}
+
+TEST(a_thousand_times_open_and_close_leak_nothing)
+{
+    struct enq *e;
+    /* the thread sanitizer has a thread of its own */
+    unsigned fds_before, tasks_before = tasks() + UNIT_TSAN;
+
+    open_lock_close();
+    eventually(tasks() == tasks_before);
+    fds_before = fds();
+    for (int i = 0; i < 1000; i++)
+        open_lock_close();
+    ck_assert_uint_eq(fds(), fds_before);
+    eventually(tasks() == tasks_before);
+    e = unit_open();
+    ck_assert_uint_le(stats(e).threads, 2);
+    ck_assert_uint_eq(stats(e).sessions, 1);
+    ck_assert_uint_eq(stats(e).held, 0);
+    ck_assert_uint_lt(e->map->h->slab_pages, 3);
+    enq_close(e);
+}
+
+/* Each time another segment: the mapping ends with its last attachment,
+   though this thread lives on. */
+TEST(spaces_that_come_and_go_leak_no_descriptors)
+{
+    unsigned before;
+
+    open_lock_close();
+    want(ENQ_OK, enq_unlink(unit_space()));
+    before = fds();
+    for (int i = 0; i < 50; i++) {
+        open_lock_close();
+        want(ENQ_OK, enq_unlink(unit_space()));
+    }
+    ck_assert_uint_le(fds(), before + 2);
+}
+
+TEST(a_thousand_refused_opens_leak_nothing)
+{
+    struct enq_open_opts opts = {.size = sizeof(opts), .flags = 1u << 30};
+    struct enq *e = NULL;
+    unsigned before = fds();
+
+    for (int i = 0; i < 1000; i++) {
+        want(-EINVAL, enq_open(&e, unit_space(), &opts));
+        want(-EINVAL, enq_open(&e, "shm:/", NULL));
+    }
+    ck_assert_uint_eq(fds(), before);
+}
+
+/* All other slots are written full: 4,095 living processes would take long. */
+TEST(there_is_room_for_so_many_sessions_and_no_more)
+{
+    struct enq *e = unit_open(), *other = NULL;
+    struct map *map = e->map;
+
+    for (uint32_t i = 0; i < SESSIONS_MAX; i++)
+        if (shm_load(&map->sessions[i].ref) == 0)
+            shm_store(&map->sessions[i].ref, 1u << SLOT_BITS | i);
+    shm_store(&map->h->sessions_high, SESSIONS_MAX);
+    want_why(-EAGAIN, enq_open(&other, unit_space(), NULL), "4096");
+    shm_store(&map->sessions[SESSIONS_MAX - 1].ref, 0);
+    want(ENQ_OK, enq_open(&other, unit_space(), NULL));
+    enq_close(other);
+    enq_close(e);
+}
+
+/* --- many threads --- */
+
+struct crowd_of_threads {
+    struct enq *e;
+    uint32_t in, refused, go;
+};
+
+static void *enter_and_stay(void *arg)
+{
+    struct crowd_of_threads *c = arg;
+    enq_handle handle;
+    int rc = enq_find(c->e, "x", &handle);
+
+    if (rc != ENQ_NOTHELD) {
+        want_why(-EAGAIN, rc, "4096");
+        shm_add(&c->refused, 1);
+    }
+    shm_add(&c->in, 1);
+    while (!shm_load_acquire(&c->go))
+        sys.sleep(&(struct sys_watch){&c->go, 0}, MONO_NEVER);
+    return NULL;
+}
+
+/* The helper thread has a slot; the main thread has none here. */
+TEST(there_is_room_for_so_many_threads_and_no_more)
+{
+    pthread_t *threads = calloc(THREADS_MAX, sizeof(*threads));
+    struct crowd_of_threads c = {unit_open(), 0, 0, 0};
+    pthread_attr_t attr;
+
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 65536);
+    for (unsigned i = 0; i < THREADS_MAX; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], &attr, enter_and_stay, &c),
+            0);
+    eventually(shm_load(&c.in) == THREADS_MAX);
+    ck_assert_uint_eq(c.refused, 1);
+    shm_store_release(&c.go, 1);
+    sys.wake(&c.go, INT32_MAX);
+    for (unsigned i = 0; i < THREADS_MAX; i++)
+        pthread_join(threads[i], NULL);
+    ck_assert_uint_eq(stats(c.e).threads, 1);
+    lock_once(c.e);
+    enq_close(c.e);
+    free(threads);
+}
+
+int main(void)
+{
+    unit_begin("thread");
+    ADD(a_thread_that_ends_gives_its_slot_back);
+    ADD(what_a_thread_counted_stays_counted);
+    ADD(a_slot_used_again_has_another_reference);
+    ADD_IF(!UNIT_TSAN, "the thread sanitizer cannot fork",
+        slots_of_the_dead_are_used_again);
+    ADD(a_thousand_times_open_and_close_leak_nothing);
+    ADD(spaces_that_come_and_go_leak_no_descriptors);
+    ADD(a_thousand_refused_opens_leak_nothing);
+    ADD(there_is_room_for_so_many_sessions_and_no_more);
+    if (!UNIT_SANITIZED) /* too slow there */
+        ADD(there_is_room_for_so_many_threads_and_no_more);
+    return unit_end();
+}

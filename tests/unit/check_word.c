@@ -1,0 +1,249 @@
+/*
+ * check_word.c - the lock word: one at a time, also when its owner dies.
+ */
+#include "sync/word.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "api/attachment.h"
+#include "unit.h"
+
+/* The word of a shard that nothing here uses otherwise. */
+#define OF(map) (&(map)->shards[3].word)
+
+struct shared {
+    uint32_t inside, has, wants, go;
+    uint64_t count; /* not atomic: the word guards it */
+};
+
+static struct shared *shared;
+
+static void work(struct thread *t, uint32_t *word, int rounds)
+{
+    for (int i = 0; i < rounds; i++) {
+        ck_assert_int_eq(word_lock(t, word, RANK_SHARD), 0);
+        ck_assert_uint_eq(shm_add(&shared->inside, 1), 1);
+        shared->count++;
+        shm_add(&shared->inside, -1);
+        word_unlock(t, word);
+    }
+}
+
+static int work_in_process(void *rounds)
+{
+    struct enq *e = unit_open();
+
+    work(thread_enter(e->map), OF(e->map), *(int *)rounds);
+    enq_close(e);
+    return 0;
+}
+
+TEST(one_process_at_a_time_has_the_word)
+{
+    int rounds = 20000;
+
+    shared = unit_shared(sizeof(*shared));
+    enq_close(unit_open());
+    for (int i = 0; i < 4; i++)
+        unit_fork(work_in_process, &rounds);
+    unit_join_all(4);
+    ck_assert_uint_eq(shared->count, 4 * (uint64_t)rounds);
+}
+
+static void *work_in_thread(void *e)
+{
+    struct map *map = ((struct enq *)e)->map;
+
+    work(thread_enter(map), OF(map), 20000);
+    return NULL;
+}
+
+TEST(one_thread_at_a_time_has_the_word)
+{
+    struct enq *e = unit_open();
+    pthread_t threads[4];
+
+    shared = unit_shared(sizeof(*shared));
+    for (size_t i = 0; i < LENGTH(threads); i++)
+        pthread_create(&threads[i], NULL, work_in_thread, e);
+    for (size_t i = 0; i < LENGTH(threads); i++)
+        pthread_join(threads[i], NULL);
+    ck_assert_uint_eq(shared->count, 80000);
+    enq_close(e);
+}
+
+TEST(a_free_word_is_zero_again)
+{
+    struct enq *e = unit_open();
+    struct thread *t = thread_enter(e->map);
+
+    ck_assert_int_eq(word_lock(t, OF(e->map), RANK_SHARD), 0);
+    ck_assert(word_held(t, OF(e->map)));
+    ck_assert_uint_eq(*OF(e->map), t->ref);
+    word_unlock(t, OF(e->map));
+    ck_assert_uint_eq(*OF(e->map), 0);
+    enq_close(e);
+}
+
+static int hold_and_stay(void *nothing)
+{
+    struct enq *e = unit_open();
+
+    (void)nothing;
+    word_lock(thread_enter(e->map), OF(e->map), RANK_SHARD);
+    shm_add(&shared->has, 1);
+    for (;;)
+        pause();
+    return 0;
+}
+
+TEST(the_word_of_a_killed_holder_is_taken_over)
+{
+    struct enq *e = unit_open();
+    pid_t pid;
+
+    shared = unit_shared(sizeof(*shared));
+    for (uint32_t i = 1; i <= 10; i++) {
+        pid = unit_fork(hold_and_stay, NULL);
+        eventually(shm_load(&shared->has) == i);
+        unit_kill(pid);
+        work(thread_enter(e->map), OF(e->map), 1);
+    }
+    ck_assert_uint_eq(*OF(e->map), 0);
+    unit_healthy(e);
+    enq_close(e);
+}
+
+static int want_it(void *nothing)
+{
+    struct enq *e = unit_open();
+
+    (void)nothing;
+    shm_add(&shared->wants, 1);
+    work(thread_enter(e->map), OF(e->map), 1);
+    enq_close(e);
+    return 0;
+}
+
+/* They sleep when the holder dies: all of them get the word in turn. */
+TEST(sleepers_get_the_word_of_a_killed_holder)
+{
+    pid_t holder;
+
+    shared = unit_shared(sizeof(*shared));
+    enq_close(unit_open());
+    holder = unit_fork(hold_and_stay, NULL);
+    eventually(shm_load(&shared->has) == 1);
+    for (int i = 0; i < 4; i++)
+        unit_fork(want_it, NULL);
+    eventually(shm_load(&shared->wants) == 4);
+    usleep(20000);
+    kill(holder, SIGKILL);
+    for (int i = 0; i < 4; i++)
+        eventually(shm_load(&shared->count) == 4);
+    unit_killed(holder);
+    unit_join_all(4);
+}
+
+static int hold_for_a_while(void *nothing)
+{
+    struct enq *e = unit_open();
+    struct thread *t = thread_enter(e->map);
+
+    (void)nothing;
+    word_lock(t, OF(e->map), RANK_SHARD);
+    shm_add(&shared->has, 1);
+    eventually(shm_load(&shared->go));
+    word_unlock(t, OF(e->map));
+    enq_close(e);
+    return 0;
+}
+
+TEST(a_sleeper_is_woken_when_the_word_is_free)
+{
+    struct enq *e = unit_open();
+
+    shared = unit_shared(sizeof(*shared));
+    unit_fork(hold_for_a_while, NULL);
+    eventually(shm_load(&shared->has));
+    unit_fork(want_it, NULL);
+    eventually(shm_load(OF(e->map)) & WORD_WAITERS);
+    shm_store(&shared->go, 1);
+    unit_join_all(2);
+    ck_assert_uint_eq(shared->count, 1);
+    enq_close(e);
+}
+
+#ifdef ENQ_DEBUG
+static struct enq *ranks_open(struct thread **t)
+{
+    struct enq *e = unit_open();
+
+    *t = thread_enter(e->map);
+    return e;
+}
+
+TEST(words_taken_against_their_rank_abort)
+{
+    struct thread *t;
+    struct enq *e = ranks_open(&t);
+
+    word_lock(t, &e->map->shards[5].word, RANK_SHARD);
+    word_lock(t, &e->map->gates[5].word, RANK_GATE);
+}
+
+TEST(words_of_one_rank_taken_downwards_abort)
+{
+    struct thread *t;
+    struct enq *e = ranks_open(&t);
+
+    word_lock(t, &e->map->shards[5].word, RANK_SHARD);
+    word_lock(t, &e->map->shards[4].word, RANK_SHARD);
+}
+
+TEST(a_word_given_back_that_was_not_held_aborts)
+{
+    struct thread *t;
+    struct enq *e = ranks_open(&t);
+
+    word_unlock(t, &e->map->shards[5].word);
+}
+#endif
+
+TEST(words_may_be_given_back_in_any_order)
+{
+    struct enq *e = unit_open();
+    struct thread *t = thread_enter(e->map);
+
+    for (int i = 0; i < 3; i++)
+        word_lock(t, &e->map->shards[i].word, RANK_SHARD);
+    word_unlock(t, &e->map->shards[1].word);
+    word_unlock(t, &e->map->shards[0].word);
+    word_unlock(t, &e->map->shards[2].word);
+    ck_assert_uint_eq(t->n_held, 0);
+    enq_close(e);
+}
+
+int main(void)
+{
+    unit_begin("word");
+    ADD(one_process_at_a_time_has_the_word);
+    ADD(one_thread_at_a_time_has_the_word);
+    ADD(a_free_word_is_zero_again);
+    ADD(the_word_of_a_killed_holder_is_taken_over);
+    ADD(sleepers_get_the_word_of_a_killed_holder);
+    ADD(a_sleeper_is_woken_when_the_word_is_free);
+#ifdef ENQ_DEBUG
+    tcase_add_test_raise_signal(unit_case, words_taken_against_their_rank_abort,
+        SIGABRT);
+    tcase_add_test_raise_signal(unit_case,
+        words_of_one_rank_taken_downwards_abort, SIGABRT);
+    tcase_add_test_raise_signal(unit_case,
+        a_word_given_back_that_was_not_held_aborts, SIGABRT);
+#endif
+    ADD(words_may_be_given_back_in_any_order);
+    return unit_end();
+}
