@@ -333,13 +333,14 @@ ENQ_API int enq_id(struct enq *e, enq_handle handle, char *id);
  * enq_adopt - take over a KEEP or LEASE lock whose process is gone: same id,
  * owner and key; ttl from now; a new token; it is this session's from now.
  *
- * Returns: ENQ_OK, ENQ_NOTHELD, ENQ_REFUSED (its session lives, or it
- *          waits).
+ * Returns: ENQ_OK, ENQ_REFUSED (its session lives, or it waits); as
+ *          enq_find() when it is gone.
  */
 ENQ_API int enq_adopt(struct enq *e, const char *id, struct enq_grant *grant);
 
 /* enq_break - operator: remove a lock or waiting request whatever its state.
-   Its holder is told ENQ_FORCED. Returns: ENQ_OK, ENQ_NOTHELD. */
+   Its holder is told ENQ_FORCED. Returns: ENQ_OK; as enq_find() when it is
+   gone. */
 ENQ_API int enq_break(struct enq *e, const char *id);
 
 /* Looking at the table ---------------------------------------------------- */
@@ -391,7 +392,13 @@ struct enq_stats {
     uint32_t unlinked;                    /* the name is gone: no new grants */
 };
 
-/* Returns: ENQ_OK. Faults: -E2BIG, ENQ_EFORKED, ENQ_ECORRUPT. */
+/*
+ * enq_stat - counters and sizes. Walks the table without stopping it.
+ *
+ * @out  its size is set by the caller; what a newer header has is zeroed.
+ *
+ * Returns: ENQ_OK. Faults: -EINVAL, ENQ_EFORKED.
+ */
 ENQ_API int enq_stat(struct enq *e, struct enq_stats *out);
 
 enum enq_doctor_flags {

@@ -34,7 +34,8 @@ static struct {
     bool running;
     struct cds_list_head attachments;
     unsigned n;
-    uint32_t bell; /* futex: rung to get the helper's attention */
+    uint32_t bell;  /* futex: rung to get the helper's attention */
+    uint32_t death; /* somebody met a dead session */
 } helper = {
     .mutex = PTHREAD_MUTEX_INITIALIZER,
     .changed = PTHREAD_COND_INITIALIZER,
@@ -50,6 +51,7 @@ static void ring_bell(void)
 static void report_death(struct session *s)
 {
     (void)s;
+    shm_store(&helper.death, 1);
     ring_bell();
 }
 
@@ -138,21 +140,31 @@ static void make_round(void)
     }
 }
 
+/* A round is due each second, and when a death was reported; not for each
+   order, or opening thousands of attachments would take for ever. */
+static mono_t round_if_due(mono_t next)
+{
+    mono_t now = sys.now();
+
+    if (!shm_swap(&helper.death, 0) && !mono_reached(next, now))
+        return next;
+    make_round();
+    return mono_add_ns(now, ROUND_NS);
+}
+
 static void *helper_main(void *nothing)
 {
-    uint32_t heard;
+    mono_t next = {0};
 
-    do {
-        struct sys_watch bell;
+    for (;;) {
+        uint32_t heard = shm_load_acquire(&helper.bell);
+        struct sys_watch bell = {&helper.bell, heard};
 
-        heard = shm_load_acquire(&helper.bell);
         if (!next_order())
-            break;
-        make_round();
-        bell = (struct sys_watch){&helper.bell, heard};
-        sys.sleep(&bell, mono_add_ns(sys.now(), ROUND_NS));
-    } while (true);
-    return nothing;
+            return nothing;
+        next = round_if_due(next);
+        sys.sleep(&bell, next);
+    }
 }
 
 /* --- in the application's threads --- */
