@@ -28,7 +28,7 @@ struct pass {
     struct crowd held;
     struct crowd queued; /* those who stay, and are due */
     struct crowd poked;
-    bool waiters;
+    bool waiters, young;
 };
 
 /* Drops what has run out; takes stock of what is held. */
@@ -69,38 +69,65 @@ static int stays(struct pass *p, struct entry *e, const struct ask *ask,
     return rc;
 }
 
-static int serve_waiter(struct pass *p, struct entry *e)
+/* First those who are due, in order of arrival: granted, or in the way of
+   those who come after them. */
+static int serve_due(struct pass *p, struct entry *e)
 {
     struct ask ask;
-    bool stay, due = is_due(p->s, e, p->self);
+    bool stay;
     int rc;
 
+    if (!is_due(p->s, e, p->self)) {
+        p->young = true;
+        return 0;
+    }
     if (!entry_ask(p->s->map, e, &ask))
         return ENQ_ECORRUPT;
     rc = stays(p, e, &ask, &stay);
     if (rc != 0)
         return rc;
-    if (!stay && due) {
-        rc = change_grant(p->s, e);
-        crowd_add(&p->held, p->s->map, e);
-        return rc;
-    }
-    if (stay && due)
-        crowd_add(&p->queued, p->s->map, e);
-    /* of several that exclude each other, one is told: no herd */
-    if (stay || crowd_blocks(&p->poked, p->s->map, &ask))
+    crowd_add(stay ? &p->queued : &p->held, p->s->map, e);
+    return stay ? 0 : change_grant(p->s, e);
+}
+
+/* Then the young, who are told to try for themselves: of several that exclude
+   each other, one. No herd. */
+static int serve_young(struct pass *p, struct entry *e)
+{
+    struct ask ask;
+    bool stay;
+    int rc;
+
+    if (is_due(p->s, e, p->self))
         return 0;
+    if (!entry_ask(p->s->map, e, &ask))
+        return ENQ_ECORRUPT;
+    rc = stays(p, e, &ask, &stay);
+    if (rc != 0 || stay || crowd_blocks(&p->poked, p->s->map, &ask))
+        return rc;
     change_poke(p->s, e);
     crowd_add(&p->poked, p->s->map, e);
     return 0;
+}
+
+static int each_waiter(struct pass *p, struct entry *first,
+    int (*serve_one)(struct pass *p, struct entry *e))
+{
+    struct ring ring = ring_from(p->s->map, first);
+    struct entry *e;
+    int rc = 0;
+
+    while (rc == 0 && (e = ring_next(&ring)) != NULL)
+        if (entry_is(e, PHASE_WAITING))
+            rc = serve_one(p, e);
+    return ring.damaged ? ENQ_ECORRUPT : rc;
 }
 
 static int serve_narrow(struct scope *s, const struct key *key,
     struct entry *self)
 {
     struct pass p = {.s = s, .self = self};
-    struct entry *first = scope_object(s, key), *e;
-    struct ring ring;
+    struct entry *first = scope_object(s, key);
     int rc;
 
     if (likely(first == NULL))
@@ -108,11 +135,11 @@ static int serve_narrow(struct scope *s, const struct key *key,
     rc = take_stock(&p, first);
     if (rc != 0 || !p.waiters)
         return rc;
-    ring = ring_from(s->map, scope_object(s, key));
-    while (rc == 0 && (e = ring_next(&ring)) != NULL)
-        if (entry_is(e, PHASE_WAITING))
-            rc = serve_waiter(&p, e);
-    return ring.damaged ? ENQ_ECORRUPT : rc;
+    first = scope_object(s, key);
+    rc = each_waiter(&p, first, serve_due);
+    if (rc == 0 && p.young)
+        rc = each_waiter(&p, first, serve_young);
+    return rc;
 }
 
 /* --- everything that overlaps, in a wide scope --- */
