@@ -88,8 +88,10 @@ enum enq_mode {
     ENQ_MODE_O = 4
 };
 
-/* What the death of the holder's process (or remote session) does. A KEEP
-   lock that is orphaned outlives its ttl: nobody gets it by waiting. */
+/* What the death of the holder's process (or remote session) does. Once the
+   death is noticed - at once where somebody waits, within a second where any
+   process is attached - a KEEP lock has no ttl any more. Ask for
+   ENQ_FOREVER to be sure where nobody else may be there. */
 enum enq_death {
     ENQ_DEATH_RELEASE = 0, /* ends with the holder */
     ENQ_DEATH_LEASE = 1,   /* stays until its ttl (fail open) */

@@ -128,8 +128,7 @@ static bool session_is_over(const struct map *map, session_ref_t ref)
 
 static int held_over(const struct map *map, const struct entry *e, mono_t now)
 {
-    if (mono_reached((mono_t){shm_load(&e->deadline_ns)}, now) &&
-        (e->on_death != ENQ_DEATH_KEEP || !session_is_dead(map, e->session)))
+    if (mono_reached((mono_t){shm_load(&e->deadline_ns)}, now))
         return ENQ_EXPIRED;
     if (e->on_death == ENQ_DEATH_RELEASE && session_is_over(map, e->session))
         return ENQ_OWNERDIED;

@@ -99,12 +99,9 @@ static inline enq_handle place_handle(const struct map *map,
 struct entry *entry_of_handle(const struct map *map, enq_handle handle,
     uint64_t *state);
 
-/*
- * Why a live entry is over, though it may be linked still: ENQ_EXPIRED,
- * ENQ_OWNERDIED; ENQ_OK: it is not. A waiter is over when its session is dead
- * or ends. A KEEP lock of a dead session is not over, whatever its ttl: it
- * stays until it is adopted or broken.
- */
+/* Why a live entry is over, though it may be linked still: ENQ_EXPIRED,
+   ENQ_OWNERDIED; ENQ_OK: it is not. A waiter is over when its session is dead
+   or ends. What is over stays so. */
 int entry_over(const struct map *map, const struct entry *e, mono_t now);
 
 #endif

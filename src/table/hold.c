@@ -428,19 +428,39 @@ struct end {
     int rc;
 };
 
-/* What becomes of an entry of a session that ends; GONE_NOT with *stays: it
-   outlives the session. A thread that waits while another closes is told. */
-static enum gone fate(const struct end *end, const struct entry *e, bool *stays)
+/* Does it outlive its session? */
+static bool outlives(const struct map *map, const struct entry *e)
 {
-    bool waiting = entry_is(e, PHASE_WAITING);
+    return entry_is(e, PHASE_HELD) && e->on_death != ENQ_DEATH_RELEASE &&
+        entry_over(map, e, sys.now()) == ENQ_OK;
+}
 
-    *stays = false;
-    if (waiting && end->gone == GONE_NOT)
+/* What becomes of one that does not. A thread that waits while another closes
+   is told. */
+static enum gone fate(const struct end *end, const struct entry *e)
+{
+    if (entry_is(e, PHASE_WAITING) && end->gone == GONE_NOT)
         return GONE_CANCELLED;
-    if (waiting || e->on_death == ENQ_DEATH_RELEASE)
+    if (entry_is(e, PHASE_WAITING) || e->on_death == ENQ_DEATH_RELEASE)
         return end->gone;
-    *stays = entry_over(end->s->map, e, sys.now()) == ENQ_OK;
-    return *stays ? GONE_NOT : GONE_EXPIRED;
+    return GONE_EXPIRED;
+}
+
+static int end_gripped(struct end *end, struct grip *g)
+{
+    int rc = 0;
+
+    if (g->e->session != end->ref) {
+        scope_leave(&g->scope); /* adopted meanwhile */
+        return 0;
+    }
+    if (!outlives(end->s->map, g->e))
+        return grip_drop(g, fate(end, g->e));
+    /* fail closed: from now only an operator ends it */
+    if (g->e->on_death == ENQ_DEATH_KEEP)
+        rc = change_deadline(&g->scope, g->e, ENQ_FOREVER);
+    scope_leave(&g->scope);
+    return rc;
 }
 
 static bool end_one(void *context, struct entry *e)
@@ -448,23 +468,15 @@ static bool end_one(void *context, struct entry *e)
     struct end *end = context;
     uint64_t state = shm_load_acquire(&e->state);
     struct grip g;
-    enum gone gone;
-    bool stays;
 
     if (!state_is_live(state) || shm_load(&e->session) != end->ref)
         return true;
-    gone = fate(end, e, &stays);
-    if (stays ||
-        grip_take(&g, end->s, end->t,
+    if (grip_take(&g, end->s, end->t,
             (uint64_t)STATE_GENERATION(state) << HANDLE_REF_BITS |
                 map_ref(end->s->map, e),
             0) != ENQ_OK)
         return true;
-    if (g.e->session != end->ref) {
-        scope_leave(&g.scope); /* adopted meanwhile */
-        return true;
-    }
-    end->rc = grip_drop(&g, gone);
+    end->rc = end_gripped(end, &g);
     return end->rc == 0;
 }
 

@@ -54,8 +54,7 @@ static bool see_blocker(void *context, struct entry *e)
             w->ask->mode, same))
         return true;
     if (STATE_PHASE(state) == PHASE_HELD) {
-        if (!mono_reached((mono_t){e->deadline_ns}, scope_clock(w->s)))
-            w->until = mono_min(w->until, (mono_t){e->deadline_ns});
+        w->until = mono_min(w->until, (mono_t){e->deadline_ns});
         if (e->on_death == ENQ_DEATH_RELEASE)
             watch_session(w, e->session);
     } else if (e->ticket < w->self->ticket &&

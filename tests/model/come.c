@@ -100,6 +100,29 @@ static void end_locks(struct history *h, unsigned session)
     }
 }
 
+/* Fail closed: what a session wanted kept has no ttl once it is buried. */
+static void bury_lock(struct history *h, struct m_lock *l)
+{
+    if (l->phase == M_HELD && l->on_death == ENQ_DEATH_KEEP && !l->buried &&
+        !m_expired(&h->m, l))
+        l->deadline_ns = M_NEVER;
+    l->buried = true;
+}
+
+static void bury_session(struct history *h, unsigned session)
+{
+    for (unsigned i = 0; i < M_LOCKS; i++)
+        if (is_of(h, &h->m.locks[i], session))
+            bury_lock(h, &h->m.locks[i]);
+}
+
+static void bury_all(struct history *h)
+{
+    for (unsigned i = 0; i < M_LOCKS; i++)
+        if (!m_session_lives(&h->m, &h->m.locks[i]))
+            bury_lock(h, &h->m.locks[i]);
+}
+
 void step_close(struct history *h)
 {
     unsigned i;
@@ -113,6 +136,7 @@ void step_close(struct history *h)
         fail(h, "session %u cannot be closed", i);
     end_locks(h, i);
     h->m.sessions[i].open = false;
+    bury_session(h, i);
     check_same(h);
 }
 
@@ -134,6 +158,7 @@ void step_die(struct history *h)
         say(h, "   and is buried by session %u", other);
         if (bury(&h->s.at[other].session, h->s.t, ref) != 0)
             fail(h, "session %u cannot be buried", i);
+        bury_session(h, i);
     }
     check_same(h);
 }
@@ -145,6 +170,7 @@ void step_bury(struct history *h)
 
     say(h, "session %u buries the dead", i);
     bury_dead(&e->session, h->s.t);
+    bury_all(h);
     check_same(h);
 }
 

@@ -316,6 +316,7 @@ static void adopt_lock(struct history *h, struct deed *d, int rc,
     expect(h, rc, ANSWER(ENQ_OK));
     d->l->session = d->session;
     d->l->born = h->m.sessions[d->session].born;
+    d->l->buried = false;
     m_start_ttl(&h->m, d->l, d->l->ttl_ms);
     if (grant->handle != d->l->handle)
         fail(h, "%s has another handle now", lock_text(h, d->l));
@@ -323,12 +324,12 @@ static void adopt_lock(struct history *h, struct deed *d, int rc,
         new_token(h, d->l, grant->token);
 }
 
-/* The lock that has the id now, not the one that had it. */
 /* A derived id is remembered for as long as its entry is. */
 #define GONE_ANSWERS                                                           \
     (ANSWER(ENQ_NOTHELD) | ANSWER(ENQ_EXPIRED) | ANSWER(ENQ_LOST) |            \
         ANSWER(ENQ_FORCED) | ANSWER(ENQ_OWNERDIED) | ANSWER(ENQ_CANCELLED))
 
+/* The lock that has the id now, not the one that had it. */
 static bool draw_deed_by_id(struct history *h, const char *verb, struct deed *d,
     const char **id)
 {

@@ -85,9 +85,6 @@ bool m_session_lives(const struct model *m, const struct m_lock *l)
 
 bool m_expired(const struct model *m, const struct m_lock *l)
 {
-    /* fail closed: what its dead holder wanted kept outlives its ttl */
-    if (l->on_death == ENQ_DEATH_KEEP && !m_session_lives(m, l))
-        return false;
     return l->phase == M_HELD && m->now_ns >= l->deadline_ns;
 }
 

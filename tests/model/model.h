@@ -42,6 +42,7 @@ struct m_lock {
     char id[ENQ_ID_BYTES];
     bool own_id; /* brought by the caller */
     unsigned session, born;
+    bool buried; /* its session has been */
     enum enq_death on_death;
     int64_t ttl_ms; /* < 0: none */
     int64_t since_ns, deadline_ns;
