@@ -255,7 +255,7 @@ bench-run: release
 
 soak: setup-check ## repeat the tests until they fail
 	@+$(MAKE) check-built
-	@n=0; while BUILD=$(BUILD) tests/run $(ARGS); do \
+	@n=0; while ENQ_SOAK=1 BUILD=$(BUILD) tests/run $(ARGS); do \
 	    n=$$((n + 1)); echo "soak: round $$n passed"; done; exit 1
 
 clean: ## remove build/
