@@ -84,11 +84,16 @@ struct heirs {
     char bytes[KEY_BYTES_MAX];
 };
 
-static inline int heirs_note(struct grip *g, struct heirs *h)
+static inline bool may_have_heirs(const struct grip *g)
 {
     const struct shard *shard = &g->scope.map->shards[g->scope.shard];
 
-    h->any = g->scope.wide || shm_load(&shard->n_waiting) > 0;
+    return g->scope.wide || shm_load(&shard->n_waiting) > 0;
+}
+
+static inline int heirs_note(struct grip *g, struct heirs *h)
+{
+    h->any = may_have_heirs(g);
     if (likely(!h->any))
         return 0;
     if (!entry_key(g->scope.map, g->e, &h->key) ||
@@ -104,16 +109,29 @@ static inline int heirs_serve(struct grip *g, const struct heirs *h)
     return likely(!h->any) ? 0 : serve(&g->scope, &h->key, NULL);
 }
 
-/* Drops the gripped entry and serves its heirs; leaves the scope. */
-static int grip_drop(struct grip *g, enum gone gone)
+/* Apart, as its buffer would cost every unlock a check of the stack. */
+static __attribute__((noinline)) int grip_drop_serving(struct grip *g,
+    enum gone gone)
 {
     struct heirs heirs;
     int rc = heirs_note(g, &heirs);
 
-    if (likely(rc == 0))
+    if (rc == 0)
         rc = change_drop(&g->scope, g->e, gone);
-    if (likely(rc == 0))
+    if (rc == 0)
         rc = heirs_serve(g, &heirs);
+    scope_leave(&g->scope);
+    return rc;
+}
+
+/* Drops the gripped entry and serves its heirs; leaves the scope. */
+static inline int grip_drop(struct grip *g, enum gone gone)
+{
+    int rc;
+
+    if (unlikely(may_have_heirs(g)))
+        return grip_drop_serving(g, gone);
+    rc = change_drop(&g->scope, g->e, gone);
     scope_leave(&g->scope);
     return rc;
 }
