@@ -64,7 +64,7 @@ flags_debug := -O1 -g -DENQ_DEBUG -DENQ_POINTS
 flags_asan := $(SANE) -fsanitize=address,undefined
 flags_tsan := $(SANE) -fsanitize=thread
 flags_cov := -O0 -g -DENQ_DEBUG -DENQ_POINTS --coverage
-flags_crash := -O2 -g -DENQ_POINTS
+flags_crash := -O2 -g -DENQ_POINTS -DENQ_STORE_POINTS
 
 link_release := -pie -Wl,-z,relro,-z,now
 link_asan := -fsanitize=address,undefined
@@ -72,12 +72,17 @@ link_tsan := -fsanitize=thread
 link_cov := --coverage
 
 # The library's fast path has no arrays to guard: -strong costs it 4 % there.
+# Two stores must not become one load of both right after (-tree-slp-vectorize):
+# the processor has to wait until they have left for the cache (3 %).
 # gcc optimises the released library as a whole when its objects are joined
 # (a tenth off the uncontended pair). LTO= turns that off.
 LTO := $(if $(findstring Free Software,$(shell $(CC) --version 2>/dev/null)),\
     -flto=auto)
 join = ld -r
-$(BUILD)/release/src/%.o: more_flags = -fstack-protector $(LTO)
+lib_release = -fstack-protector -fno-tree-slp-vectorize $(LTO)
+$(BUILD)/release/src/%.o: more_flags = $(lib_release)
+# So is the bridge, with what it shares with the library.
+bridge_release = $(LTO)
 $(BUILD)/release/enq.o: join = $(if $(LTO),$(CC) -O2 -g -r $(CFLAGS) $(LTO) \
     -flinker-output=nolto-rel,ld -r)
 
@@ -86,6 +91,13 @@ see_src := -Iinclude -Isrc
 see_tools := -Iinclude
 see_bench := -Iinclude
 see_tests := -Iinclude -Isrc -Itests -Itests/lib
+
+# The peers of enq-bench that this machine has, seen as the sources see them
+# (\43 is a number sign), as what they need from the linker.
+has = \43if __has_include(<$1>)\n$2\n\43endif\n
+peer_libs := $(strip $(shell printf '$(call has,db.h,-ldb)$(call \
+    has,lmdb.h,-llmdb)$(call has,hiredis/hiredis.h,-lhiredis)' | \
+    $(CC) $(CPPFLAGS) -E -P -xc - 2>/dev/null))
 
 LIBS := -luuid -pthread
 SHARED := -shared -Wl,-soname,libenq.so.$(ABI) -Wl,-z,nodelete \
@@ -96,18 +108,31 @@ SHARED := -shared -Wl,-soname,libenq.so.$(ABI) -Wl,-z,nodelete \
 lib_c := $(wildcard src/*/*.c)
 lockctl_c := $(wildcard tools/lockctl/*.c)
 demo_c := $(wildcard tools/demo/*.c)
+bridge_c := $(wildcard tools/bridge/*.c)
+# The protocol's pure half, which library and bridge share.
+wire_c := $(wildcard src/wire/*.c)
 bench_c := $(wildcard bench/*.c)
+peer_c := $(filter bench/peer_%,$(bench_c))
 testlib_c := $(wildcard tests/lib/*.c)
 spec_c := $(wildcard tests/spec/*.c)
 model_c := $(wildcard tests/model/*.c)
 unit_c := $(wildcard tests/unit/check_*.c)
-all_c := $(lib_c) $(lockctl_c) $(demo_c) $(bench_c) $(testlib_c) $(spec_c) \
+all_c := $(lib_c) $(lockctl_c) $(demo_c) $(bridge_c) $(bench_c) $(testlib_c) $(spec_c) \
     $(model_c) $(unit_c)
 
 tools := $(if $(lockctl_c),lockctl) $(if $(demo_c),enq-demo) \
-    $(if $(bench_c),enq-bench)
+    $(if $(bench_c),enq-bench) $(if $(bridge_c),enq-bridge)
 runners := $(if $(spec_c),spec-run) $(if $(model_c),model-run)
 units := $(patsubst tests/unit/%.c,tests/unit/%,$(unit_c))
+
+# More programs of the tests, each made of one directory, as PROFILE/DIRECTORY:
+# the profile is the one that it is run in. What is special about others is in
+# their own build.mk, which adds to `parts_more` what the tests need built.
+parts := $(foreach p,crash/crash release/step release/monkey crash/exhaust \
+    crash/env release/fuzz,$(if $(wildcard tests/$(notdir $p)/*.c),$p))
+lib_of_step := static/
+# It forks for each death: a program of few mappings is copied faster.
+link_of_crash := -static
 thread_units := $(filter %threads,$(units))
 
 # in PROFILE, NAMES: those names as files of that profile.
@@ -119,14 +144,19 @@ say = $(if $(V)$(silent),,@printf '  %-4s %s\n' $(1) $@)
 
 .PHONY: all help demo check lint fmt tidy cov bench soak install uninstall dist
 .PHONY: clean setup setup-check setup-all demo-run check-built check-run
-.PHONY: lint-run compiled cov-run bench-run $(PROFILES)
+.PHONY: lint-run compiled cov-run bench-run bench-peers always $(PROFILES)
 
 all: release ## the library and the tools, optimised (the default)
 
 help: ## this list
 	@echo 'usage: make [TARGET] [VARIABLE=VALUE]...'
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  \1 \2/p' Makefile | \
-	    while read -r t text; do printf '  %-10s %s\n' "$$t" "$$text"; done
+	    while read -r t text; do printf '  %-11s %s\n' "$$t" "$$text"; done
+
+# The set of the peers found: it changes only when the set does.
+$(BUILD)/peers: always
+	@mkdir -p $(@D)
+	@echo '$(peer_libs)' | cmp -s - $@ || echo '$(peer_libs)' >$@
 
 # --- rules, once per profile -------------------------------------------------
 
@@ -166,14 +196,23 @@ $(BUILD)/$(1)/libenq.so: $(BUILD)/$(1)/enq.o src/enq.map
 $(BUILD)/$(1)/lockctl: $(call objs,$(1),$(lockctl_c))
 $(BUILD)/$(1)/enq-demo: $(call objs,$(1),$(demo_c))
 $(BUILD)/$(1)/enq-bench: $(call objs,$(1),$(bench_c))
+$(BUILD)/$(1)/enq-bridge: $(call objs,$(1),$(bridge_c) $(wire_c))
+$(call objs,$(1),$(bridge_c)): more_flags = -Isrc $$(bridge_$(1))
 $(BUILD)/$(1)/spec-run: $(call objs,$(1),$(spec_c))
 $(BUILD)/$(1)/model-run: $(call objs,$(1),$(model_c))
+$(call objs,$(1),$(peer_c)) $(BUILD)/$(1)/enq-bench: $(BUILD)/peers
+$(BUILD)/$(1)/enq-bench: more = $$(peer_libs)
+$(BUILD)/$(1)/bench/machine.o: more_flags = \
+    -DENQ_CFLAGS='"$$(strip $$(flags_$(1)) $$(lib_$(1)) $$(CFLAGS))"'
 $(call in,$(1),$(units)): %: %.o
 $(call in,$(1),$(units)): more = $$(shell pkg-config --libs check)
 $(call in,$(1),$(runners) $(units)): $(BUILD)/$(1)/libtest.a
 $(call in,$(1),$(filter-out spec-run,$(runners)) $(units)): \
     $(BUILD)/$(1)/libenq.a
 $(call in,$(1),$(tools) spec-run): $(BUILD)/$(1)/static/libenq.a
+# These start a bridge: the one beside them, the released one.
+$(call in,$(1),$(runners)): | $(if $(bridge_c),$(BUILD)/$(1)/enq-bridge)
+$(BUILD)/$(1)/tests/unit/check_remote_threads: | $(BUILD)/release/enq-bridge
 $(call in,$(1),$(tools) $(runners) $(units)):
 	$$(call say,LD)
 	$$(quiet)$$(cc_$(1)) $$(link_$(1)) $$(CFLAGS) $$(LDFLAGS) -o $$@ \
@@ -182,6 +221,17 @@ $(call in,$(1),$(tools) $(runners) $(units)):
 .SECONDARY: $(call objs,$(1),$(all_c))
 endef
 $(foreach p,$(PROFILES),$(eval $(call profile,$(p))))
+
+define part
+$(BUILD)/$(1)/$(2)-run: $(call objs,$(1),$(wildcard tests/$(2)/*.c)) \
+    $(BUILD)/$(1)/libtest.a $(BUILD)/$(1)/$(lib_of_$(2))libenq.a
+	$$(call say,LD)
+	$$(quiet)$$(cc_$(1)) $$(link_$(1)) $$(link_of_$(2)) $$(CFLAGS) \
+	    $$(LDFLAGS) -o $$@ $$^ $$(LIBS) -lm
+.SECONDARY: $(call objs,$(1),$(wildcard tests/$(2)/*.c))
+endef
+$(foreach p,$(parts),$(eval $(call part,$(patsubst %/,%,$(dir $p)),$(notdir $p))))
+-include tests/*/build.mk
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
@@ -216,10 +266,10 @@ check: setup-check ## set up, build, and run all tests
 
 check-built: release $(call in,debug,$(runners) $(units)) \
     $(call in,asan,$(runners) $(units)) $(call in,tsan,$(thread_units)) \
-    $(call in,crash,$(runners))
+    $(call in,crash,$(runners)) $(parts:%=$(BUILD)/%-run) $(parts_more)
 
 check-run: check-built
-	@BUILD=$(BUILD) tests/run $(ARGS)
+	@BUILD=$(BUILD) PARTS='$(parts)' tests/run $(ARGS)
 
 lint: setup-all ## formatting, floors, sizes, symbols, cppcheck, gcc and clang
 	@+$(MAKE) lint-run
@@ -247,15 +297,21 @@ cov-run: $(call in,cov,$(runners) $(units))
 	gcovr --root . --filter src/ --html-details $(BUILD)/cov/index.html \
 	    --print-summary $(BUILD)/cov && exit $$status
 
-bench: setup ## run enq-bench; options in ARGS="..."
+bench: setup ## measure all, some minutes; a part: ARGS="--scenario one"
 	@+$(MAKE) bench-run
 
+bench-peers: ## install what enq-bench compares with, and build with it
+	@.ci/setup bench
+	@BUILD=$(BUILD) bench/npm
+	@+$(MAKE) release
+
 bench-run: release
-	@$(BUILD)/release/enq-bench $(ARGS)
+	@BUILD=$(BUILD) bench/run $(ARGS)
 
 soak: setup-check ## repeat the tests until they fail
 	@+$(MAKE) check-built
-	@n=0; while ENQ_SOAK=1 BUILD=$(BUILD) tests/run $(ARGS); do \
+	@n=0; while ENQ_SOAK=1 BUILD=$(BUILD) PARTS='$(parts)' \
+	    tests/run $(ARGS); do \
 	    n=$$((n + 1)); echo "soak: round $$n passed"; done; exit 1
 
 clean: ## remove build/
@@ -271,15 +327,22 @@ dist: ## the committed tree as build/libenq-VERSION.tar.gz
 real := libenq.so.$(VERSION)
 man1 := $(wildcard tools/*/*.1)
 man3 := $(wildcard src/*/*.3)
+man8 := $(wildcard tools/*/*.8)
+units_of_systemd := $(wildcard tools/bridge/enq-bridge.service \
+    tools/bridge/enq-bridge.socket)
+sysusers := $(if $(bridge_c),$(DESTDIR)$(PREFIX)/lib/sysusers.d/enq-bridge.conf)
 completion := $(wildcard tools/lockctl/lockctl.bash)
 
 # Every file that install makes: $(call dest,DIRECTORY,FILES)
 dest = $(addprefix $(DESTDIR)$(1)/,$(notdir $(2)))
-installed = $(call dest,$(INCLUDEDIR),enq.h) \
+installed = $(call dest,$(INCLUDEDIR),enq.h enq_types.h) \
     $(call dest,$(LIBDIR),libenq.a $(real) libenq.so.$(ABI) libenq.so) \
     $(call dest,$(LIBDIR)/pkgconfig,enq.pc) \
-    $(call dest,$(PREFIX)/bin,$(if $(lockctl_c),lockctl)) \
+    $(call dest,$(PREFIX)/bin,$(if $(lockctl_c),lockctl) \
+        $(if $(bridge_c),enq-bridge)) \
     $(call dest,$(MANDIR)/man1,$(man1)) $(call dest,$(MANDIR)/man3,$(man3)) \
+    $(call dest,$(MANDIR)/man8,$(man8)) $(sysusers) \
+    $(call dest,$(PREFIX)/lib/systemd/system,$(units_of_systemd)) \
     $(if $(completion),$(DESTDIR)$(COMPDIR)/lockctl)
 
 # A fresh cache lets the loader find the library; pointless in a DESTDIR.
@@ -287,7 +350,7 @@ ldconfig = if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 install: release ## library, header, lockctl, manual (DESTDIR, PREFIX ...)
 	install -d $(sort $(dir $(installed)))
-	install -m 644 include/enq.h $(DESTDIR)$(INCLUDEDIR)/
+	install -m 644 include/enq.h include/enq_types.h $(DESTDIR)$(INCLUDEDIR)/
 	install -m 644 $(BUILD)/release/static/libenq.a $(DESTDIR)$(LIBDIR)/
 	install -m 755 $(BUILD)/release/libenq.so $(DESTDIR)$(LIBDIR)/$(real)
 	ln -sf $(real) $(DESTDIR)$(LIBDIR)/libenq.so.$(ABI)
@@ -297,6 +360,13 @@ install: release ## library, header, lockctl, manual (DESTDIR, PREFIX ...)
 	    src/enq.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/enq.pc
 	$(if $(lockctl_c),install -m 755 $(BUILD)/release/lockctl \
 	    $(DESTDIR)$(PREFIX)/bin/)
+	$(if $(bridge_c),install -m 755 $(BUILD)/release/enq-bridge \
+	    $(DESTDIR)$(PREFIX)/bin/)
+	$(if $(bridge_c),install -m 644 tools/bridge/enq-bridge.sysusers \
+	    $(sysusers))
+	for unit in $(units_of_systemd); do sed 's|@PREFIX@|$(PREFIX)|' $$unit \
+	    >$(DESTDIR)$(PREFIX)/lib/systemd/system/$${unit##*/} || exit 1; done
+	$(if $(man8),install -m 644 $(man8) $(DESTDIR)$(MANDIR)/man8/)
 	$(if $(man1),install -m 644 $(man1) $(DESTDIR)$(MANDIR)/man1/)
 	$(if $(man3),install -m 644 $(man3) $(DESTDIR)$(MANDIR)/man3/)
 	$(if $(completion),install -m 644 $(completion) \

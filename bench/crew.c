@@ -48,7 +48,7 @@ static void pin(unsigned index)
     }
 }
 
-static void worker_begin(struct crew *c, unsigned index, pid_t parent)
+void crew_settle(unsigned index, int parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
@@ -57,11 +57,9 @@ static void worker_begin(struct crew *c, unsigned index, pid_t parent)
     signal(SIGTERM, SIG_DFL);
     signal(SIGHUP, SIG_DFL);
     pin(index);
-    worker_run(c, index);
 }
 
-__attribute__((format(printf, 1, 2))) static void complain(const char *format,
-    ...)
+void crew_complain(const char *format, ...)
 {
     va_list args;
 
@@ -78,29 +76,37 @@ static void complain_end(struct crew *c, unsigned worker, int status)
     const char *why = c->page->slot[worker].why;
 
     if (why[0] != 0)
-        complain("worker %u: %s", worker, why);
+        crew_complain("worker %u: %s", worker, why);
     else if (WIFSIGNALED(status))
-        complain("worker %u died: %s", worker, strsignal(WTERMSIG(status)));
+        crew_complain("worker %u died: %s", worker,
+            strsignal(WTERMSIG(status)));
     else
-        complain("worker %u ended before its time", worker);
+        crew_complain("worker %u ended before its time", worker);
+}
+
+bool crew_ended(struct crew *c, unsigned worker, int pid)
+{
+    int status;
+
+    if (waitpid(pid, &status, WNOHANG) <= 0)
+        return false;
+    complain_end(c, worker, status);
+    return true;
 }
 
 /* Has one of us ended although nobody told it to? */
 static bool lost_worker(struct crew *c)
 {
-    int status;
-
-    for (unsigned i = 0; i < c->trial->procs; i++) {
-        if (c->pids[i] <= 0 || waitpid(c->pids[i], &status, WNOHANG) <= 0)
+    for (unsigned i = 0; i < c->workers; i++) {
+        if (c->pids[i] <= 0 || !crew_ended(c, i, c->pids[i]))
             continue;
         c->pids[i] = 0;
-        complain_end(c, i, status);
         return true;
     }
     return false;
 }
 
-static struct timespec in_ms(int64_t ms)
+struct timespec crew_in_ms(int64_t ms)
 {
     struct timespec t;
 
@@ -115,27 +121,27 @@ static struct timespec in_ms(int64_t ms)
 }
 
 /* All posted `done`, or -1: one is lost or late, or a signal came. */
-static int wait_done(struct crew *c, unsigned late_s)
+int crew_wait(struct crew *c, unsigned late_s)
 {
     uint64_t late = now_ns() + late_s * UINT64_C(1000000000);
 
-    for (unsigned n = 0; n < c->trial->procs;) {
-        struct timespec tick = in_ms(100);
+    for (unsigned n = 0; n < c->workers;) {
+        struct timespec tick = crew_in_ms(100);
         if (bench_signal != 0 || lost_worker(c))
             return -1;
         if (sem_clockwait(&c->page->done, CLOCK_MONOTONIC, &tick) == 0)
             n++;
         else if (now_ns() > late) {
-            complain("only %u workers are done, the others hang", n);
+            crew_complain("only %u workers are done, the others hang", n);
             return -1;
         }
     }
     return lost_worker(c) ? -1 : 0;
 }
 
-static int pause_s(double seconds)
+int crew_pause(double seconds)
 {
-    struct timespec until = in_ms((int64_t)(seconds * 1000));
+    struct timespec until = crew_in_ms((int64_t)(seconds * 1000));
 
     while (bench_signal == 0)
         if (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == 0)
@@ -149,12 +155,13 @@ static int page_new(struct crew *c)
         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     if (p == MAP_FAILED) {
-        complain("no memory for the page: %s", strerror(errno));
+        crew_complain("no memory for the page: %s", strerror(errno));
         return -1;
     }
     for (unsigned i = 0; i < PROCS_MAX; i++)
         sem_init(&p->go[i], 1, 0);
     sem_init(&p->done, 1, 0);
+    sem_init(&p->ready, 1, 0);
     c->page = p;
     return 0;
 }
@@ -162,12 +169,13 @@ static int page_new(struct crew *c)
 static int arenas_open(struct crew *c)
 {
     for (unsigned i = 0; subjects[i] != NULL; i++) {
-        if (!subject_offers(subjects[i], c->trial->scenario->work))
+        if (!c->joins[i])
             continue;
         int rc = subjects[i]->open(c->trial, &c->arenas[i]);
+        c->opened[i] = rc == 0;
         if (rc == 0)
             continue;
-        complain("%s: %s", subjects[i]->name, strerror(rc));
+        crew_complain("%s: %s", subjects[i]->name, strerror(rc));
         return -1;
     }
     return 0;
@@ -177,13 +185,15 @@ static int workers_fork(struct crew *c)
 {
     pid_t parent = getpid();
 
-    for (unsigned i = 0; i < c->trial->procs; i++) {
+    for (unsigned i = 0; i < c->workers; i++) {
         c->pids[i] = fork();
-        if (c->pids[i] == 0)
-            worker_begin(c, i, parent);
+        if (c->pids[i] == 0) {
+            crew_settle(i, parent);
+            worker_run(c, i);
+        }
         if (c->pids[i] > 0)
             continue;
-        complain("worker %u does not start: %s", i, strerror(errno));
+        crew_complain("worker %u does not start: %s", i, strerror(errno));
         return -1;
     }
     return 0;
@@ -191,33 +201,35 @@ static int workers_fork(struct crew *c)
 
 /* Returns when every worker sits at all subjects and has prepared; a failure
    has been told, and is still to be followed by crew_end(). */
-int crew_start(struct crew *c, const struct trial *t)
+int crew_start(struct crew *c)
 {
-    memset(c, 0, sizeof(*c));
-    c->trial = t;
+    const struct trial *t = c->trial;
+
+    c->workers = t->procs - (t->scenario->manner == MANNER_DEATH ? 1 : 0);
     fflush(NULL);
     if (page_new(c) != 0 || arenas_open(c) != 0 || workers_fork(c) != 0)
         return -1;
-    c->well = wait_done(c, LATE_FILL_S) == 0;
+    c->well = crew_wait(c, LATE_FILL_S) == 0;
     return c->well ? 0 : -1;
 }
 
-static void give_order(struct crew *c, struct order o)
+void crew_order(struct crew *c, struct order o)
 {
     c->page->order = o;
-    for (unsigned i = 0; i < c->trial->procs; i++)
+    for (unsigned i = 0; i < c->workers; i++)
         sem_post(&c->page->go[i]);
 }
 
 int crew_run(struct crew *c, struct order o, double seconds)
 {
     c->page->guard[o.subject].visits = 0;
+    c->page->guard[o.subject].last = 0;
     atomic_store(&c->page->stop, 0);
-    give_order(c, o);
-    c->well = seconds <= 0 || pause_s(seconds) == 0;
+    crew_order(c, o);
+    c->well = seconds <= 0 || crew_pause(seconds) == 0;
     atomic_store(&c->page->stop, 1);
     c->well = c->well &&
-        wait_done(c, o.pass == PASS_WEIGH ? LATE_FILL_S : LATE_PASS_S) == 0;
+        crew_wait(c, o.pass == PASS_WEIGH ? LATE_FILL_S : LATE_PASS_S) == 0;
     return c->well ? 0 : -1;
 }
 
@@ -232,7 +244,7 @@ static int reap(struct crew *c, unsigned worker)
             c->well = false;
             kill(c->pids[worker], SIGKILL);
         }
-        pause_s(0.001);
+        crew_pause(0.001);
     }
     if (!c->well || status == 0)
         return 0;
@@ -245,13 +257,15 @@ int crew_end(struct crew *c)
 {
     int rc = 0;
 
+    if (c->victim > 0 && kill(c->victim, SIGKILL) == 0)
+        waitpid(c->victim, NULL, 0);
     if (c->well)
-        give_order(c, (struct order){.pass = PASS_LEAVE});
+        crew_order(c, (struct order){.pass = PASS_LEAVE});
     for (unsigned i = 0; i < PROCS_MAX; i++)
         if (c->pids[i] > 0 && reap(c, i) != 0)
             rc = -1;
     for (unsigned i = 0; subjects[i] != NULL; i++)
-        if (c->arenas[i] != NULL)
+        if (c->opened[i])
             subjects[i]->close(c->trial, c->arenas[i]);
     if (c->page != NULL)
         munmap(c->page, sizeof(*c->page));

@@ -36,6 +36,15 @@ double median(const double *v, unsigned n)
     return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
 }
 
+double greatest(const double *v, unsigned n)
+{
+    double most = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        most = v[i] > most ? v[i] : most;
+    return most;
+}
+
 /* What one reading adds to the span between two of them. */
 uint64_t clock_cost_ns(void)
 {
@@ -79,12 +88,19 @@ void hist_merge(struct hist *into, const struct hist *from)
         into->count[i] += from->count[i];
 }
 
-uint64_t hist_quantile(const struct hist *h, double q)
+uint64_t hist_count(const struct hist *h)
 {
-    uint64_t all = 0, seen = 0;
+    uint64_t all = 0;
 
     for (unsigned i = 0; i < HIST_BUCKETS; i++)
         all += h->count[i];
+    return all;
+}
+
+uint64_t hist_quantile(const struct hist *h, double q)
+{
+    uint64_t all = hist_count(h), seen = 0;
+
     for (unsigned i = 0; i < HIST_BUCKETS; i++) {
         seen += h->count[i];
         if (seen > 0 && (double)seen >= q * (double)all)

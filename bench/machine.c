@@ -7,14 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
+/* The library's own flags, as the Makefile gave them to the compiler. */
 #ifndef ENQ_CFLAGS
-#ifdef __OPTIMIZE__
-#define ENQ_CFLAGS "optimized"
-#else
-#define ENQ_CFLAGS "not optimized"
-#endif
+#define ENQ_CFLAGS "flags unknown"
 #endif
 
 static void read_line(FILE *in, char *out, size_t n)
@@ -54,7 +52,7 @@ static void read_commit(char *out, size_t n)
     path[len] = 0;
     *strrchr(path, '/') = 0;
     snprintf(command, sizeof(command),
-        "git -C '%s' describe --always --dirty --tags 2>/dev/null", path);
+        "git -C '%s' describe --always --dirty=+ --tags 2>/dev/null", path);
     FILE *git = popen(command, "r");
     read_line(git, out, n);
     if (git != NULL)
@@ -73,6 +71,15 @@ static void read_command(char *out, size_t n, char **argv)
     }
 }
 
+static void read_date(char *out, size_t n)
+{
+    time_t now = time(NULL);
+    struct tm utc;
+
+    gmtime_r(&now, &utc);
+    strftime(out, n, "%Y-%m-%d", &utc);
+}
+
 void machine_read(struct machine *m, char **argv)
 {
     struct utsname u;
@@ -89,6 +96,7 @@ void machine_read(struct machine *m, char **argv)
     m->compiler = "gcc " __VERSION__;
 #endif
     m->flags = ENQ_CFLAGS;
+    read_date(m->date, sizeof(m->date));
     read_commit(m->commit, sizeof(m->commit));
     read_command(m->command, sizeof(m->command), argv);
 }

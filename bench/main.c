@@ -1,6 +1,6 @@
 /*
  * main.c - enq-bench: every chosen scenario with each of its numbers of
- * processes and held locks, one trial after the other.
+ * processes, of held locks and so on, one trial after the other.
  */
 #include "bench.h"
 
@@ -23,44 +23,146 @@ static void catch_signals(void)
     sigaction(SIGHUP, &a, NULL);
 }
 
-static int run_held(const struct options *o, struct trial t)
+/* The trials of a scenario, as an odometer: of each number its place. */
+struct wheel {
+    unsigned procs, held, crowd, hold;
+};
+
+static unsigned length(const uint64_t *list)
+{
+    unsigned n = 0;
+
+    while (n < LIST_MAX && list[n] != 0)
+        n++;
+    return n;
+}
+
+/* One number of a trial: of the command line, of the scenario, or none. Sets
+ *@out and returns whether there is an @index'th. */
+static bool pick_held(const struct options *o, const struct scenario *s,
+    unsigned index, uint64_t *out)
+{
+    bool ours = o->n_held > 0 && s->held[0] != 0;
+    const uint64_t *list = ours ? o->held : s->held;
+    unsigned n = ours ? o->n_held : length(s->held);
+
+    *out = index < n ? list[index] : 0;
+    return index < n || (n == 0 && index == 0);
+}
+
+static bool pick_crowd(const struct options *o, const struct scenario *s,
+    unsigned index, uint64_t *out)
+{
+    bool ours = o->n_crowd > 0 && s->n_crowd > 1;
+    const uint64_t *list = ours ? o->crowd : s->crowd;
+    unsigned n = ours ? o->n_crowd : s->n_crowd;
+
+    *out = index < n ? list[index] : 0;
+    return index < n || (n == 0 && index == 0);
+}
+
+static bool pick_hold(const struct scenario *s, unsigned index, uint64_t *out)
+{
+    *out = index < s->n_holds ? s->hold_ns[index] : 0;
+    return index < s->n_holds || (s->n_holds == 0 && index == 0);
+}
+
+static bool pick_procs(const struct options *o, const struct scenario *s,
+    unsigned index, unsigned *out)
+{
+    bool ours = s->follows_procs && o->n_procs > 0;
+    const unsigned *list = ours ? o->procs : s->procs;
+
+    *out = index < LIST_MAX ? list[index] : 0;
+    return *out != 0;
+}
+
+/* Hand-overs need two. */
+static bool pointless(const struct trial *t)
+{
+    return t->scenario->manner == MANNER_HANDOVER && t->procs < 2;
+}
+
+/* Each result is compared with all of its trial. */
+static void report_trial(const struct options *o, const struct trial *t,
+    const struct figures *f)
+{
+    const struct result *results[SUBJECTS_MAX];
+
+    for (unsigned i = 0; subjects[i] != NULL; i++)
+        results[i] = subject_joins(o, i) ? result_add(t, i, &f[i]) : NULL;
+    for (unsigned i = 0; subjects[i] != NULL; i++)
+        if (results[i] != NULL)
+            report_result(results[i]);
+        else if (f[i].declined != NULL)
+            report_declined(t, subjects[i], f[i].declined);
+}
+
+static int run_trial(const struct options *o, const struct trial *t)
 {
     static struct figures figures[SUBJECTS_MAX];
 
-    for (unsigned i = 0; i < o->n_held; i++) {
-        t.held = t.scenario->follows_held ? o->held[i] : 0;
-        if (trial_run(&t, o, figures) != 0)
-            return -1;
-        report_trial(o, &t, figures);
-        if (!t.scenario->follows_held)
-            break;
-    }
+    if (pointless(t))
+        return 0;
+    if (trial_run(t, o, figures) != 0)
+        return -1;
+    report_trial(o, t, figures);
     return 0;
 }
 
 static int run_scenario(const struct options *o, const struct scenario *s)
 {
-    bool ours = s->follows_procs && o->n_procs > 0;
-    const unsigned *procs = ours ? o->procs : s->procs;
+    struct trial t = {.scenario = s};
+    struct wheel w = {0};
 
-    for (unsigned i = 0; i < LIST_MAX && procs[i] != 0; i++) {
-        struct trial t = {.scenario = s, .procs = procs[i]};
-        if (run_held(o, t) != 0)
+    for (;;) {
+        if (!pick_procs(o, s, w.procs, &t.procs))
+            return 0;
+        if (!pick_held(o, s, w.held, &t.held))
+            w = (struct wheel){.procs = w.procs + 1};
+        else if (!pick_crowd(o, s, w.crowd, &t.crowd))
+            w = (struct wheel){.procs = w.procs, .held = w.held + 1};
+        else if (!pick_hold(s, w.hold, &t.hold_ns))
+            w.crowd++, w.hold = 0;
+        else if (run_trial(o, &t) != 0)
             return -1;
+        else
+            w.hold++;
     }
-    return 0;
 }
 
-static int run_all(const struct options *o, char **argv)
+static int run_all(const struct options *o)
 {
-    report_head(o, argv);
+    for (unsigned i = 0; subjects[i] != NULL; i++)
+        if (subject_joins(o, i) && subject_missing(i) != NULL)
+            report_missing(subjects[i], subject_missing(i));
+    report_columns();
     for (unsigned i = 0; scenarios[i].name != NULL; i++) {
         if (o->chosen && !o->picked[i])
             continue;
         if (run_scenario(o, &scenarios[i]) != 0)
             return -1;
     }
+    report_goals();
     return 0;
+}
+
+static int run(const struct options *o, char **argv)
+{
+    struct machine m;
+
+    machine_read(&m, argv);
+    if (report_open(o) != 0)
+        return -1;
+    report_head(o, &m);
+    int rc = run_all(o);
+    if (report_close() != 0)
+        rc = -1;
+    if (rc == 0 && o->plot != NULL)
+        rc = plot_write(o->plot, &m);
+    if (rc == 0 && o->readme != NULL)
+        rc = readme_write(o->readme, &m);
+    return rc;
 }
 
 int main(int argc, char **argv)
@@ -73,10 +175,11 @@ int main(int argc, char **argv)
     }
     if (o.list) {
         scenarios_list(stdout);
+        subjects_list(stdout);
         return 0;
     }
     catch_signals();
-    int rc = o.pairs > 0 ? pairs_run(o.pairs) : run_all(&o, argv);
+    int rc = o.pairs > 0 ? pairs_run(&o) : run(&o, argv);
     if (bench_signal != 0)
         return 128 + bench_signal;
     return rc == 0 ? 0 : EXIT_FAILED;

@@ -11,6 +11,11 @@
 enum {
     OPT_SECONDS = 256,
     OPT_HELD,
+    OPT_CROWD,
+    OPT_SUBJECT,
+    OPT_SAVE,
+    OPT_PLOT,
+    OPT_README,
     OPT_PROCS,
     OPT_JSON,
     OPT_LIST,
@@ -25,6 +30,11 @@ static const struct option longs[] = {
     {"seconds", required_argument, NULL, OPT_SECONDS},
     {"procs", required_argument, NULL, OPT_PROCS},
     {"held", required_argument, NULL, OPT_HELD},
+    {"crowd", required_argument, NULL, OPT_CROWD},
+    {"subject", required_argument, NULL, OPT_SUBJECT},
+    {"save", required_argument, NULL, OPT_SAVE},
+    {"plot", required_argument, NULL, OPT_PLOT},
+    {"readme", required_argument, NULL, OPT_README},
     {"pairs", required_argument, NULL, OPT_PAIRS},
     {"json", no_argument, NULL, OPT_JSON},
     {"list", no_argument, NULL, OPT_LIST},
@@ -36,24 +46,35 @@ static void usage(void)
 {
     printf(
         "usage: enq-bench [options]\n"
-        "Measures libenq and the floor below it (a bare robust mutex) in one "
-        "run,\nin a lock space of its own that is gone afterwards.\n\n"
+        "Measures libenq, the floor below it (a bare robust mutex) and its "
+        "peers in one\nrun, in a lock space of its own that is gone "
+        "afterwards.\n\n"
         "  --scenario NAME   only this one; may be given again (see --list)\n"
-        "  --list            name the scenarios\n"
+        "  --subject NAME    only this one; may be given again (see --list)\n"
+        "  --list            name the scenarios and the subjects\n"
         "  --rounds N        rounds for each subject, 1..%d (5)\n"
         "  --seconds S       length of a round, 0.01..60 (0.2)\n"
-        "  --procs N[,N...]  numbers of processes, 1..%d (1,2,16; shared: 2)\n"
-        "  --held N[,N...]   locks held meanwhile, 1..10000000 (100000)\n"
-        "  --pairs N         no measurement: exactly N uncontended pairs after "
-        "warm-up,\n                    between two lines of output, to be "
-        "traced or profiled\n"
+        "  --procs N[,N...]  numbers of processes, 1..%d (1,2,16)\n"
+        "  --held N[,N...]   numbers of locks held, 1..10000000\n"
+        "  --crowd N[,N...]  of the scales: waiters, sessions, '@' locks, "
+        "1..1000\n",
+        ROUNDS_MAX, PROCS_MAX);
+    printf(
         "  --json            one object per line instead of the table\n"
-        "  --help\n\n"
+        "  --save FILE       the same into a file, beside the table\n"
+        "  --plot FILE.svg   a picture of the rates and the scales\n"
+        "  --readme FILE     the main figures as a table in Markdown\n"
+        "  --pairs N         no measurement: exactly N pairs after warm-up, or "
+        "operations\n                    of the one --scenario, between two "
+        "lines of output, to be\n                    traced or profiled\n"
+        "  --help\n\n");
+    printf(
         "Columns: each = wall time for one operation of all processes; fair = "
         "grants of\nthe process that got fewest / most; longest = longest "
-        "wait; x floor = time\ncompared with the floor's. Exit: 0, %d when "
-        "something failed, %d usage.\n",
-        ROUNDS_MAX, PROCS_MAX, EXIT_FAILED, EXIT_USAGE);
+        "wait, or stop; enq is =\nhow many times better libenq is than this "
+        "one. A missed goal is no failure.\nExit: 0, %d when something "
+        "failed, %d usage.\n",
+        EXIT_FAILED, EXIT_USAGE);
 }
 
 static int wrong(const char *option, const char *value, const char *want)
@@ -159,6 +180,62 @@ static int set_held(struct options *o, const char *text)
     return 0;
 }
 
+static int set_crowd(struct options *o, const char *text)
+{
+    int n = numbers("crowd", text, 1000, o->crowd);
+
+    if (n < 0)
+        return -1;
+    o->n_crowd = (unsigned)n;
+    return 0;
+}
+
+static int set_subject(struct options *o, const char *name)
+{
+    for (unsigned i = 0; subjects[i] != NULL; i++)
+        if (strcmp(subjects[i]->name, name) == 0) {
+            o->subject[i] = o->chosen_subjects = true;
+            return 0;
+        }
+    return wrong("subject", name, "one of those that --list names");
+}
+
+static int set_plot(struct options *o, const char *path)
+{
+    size_t n = strlen(path);
+
+    if (n < 5 || strcmp(path + n - 4, ".svg") != 0)
+        return wrong("plot", path, "the name of an .svg file");
+    o->plot = path;
+    return 0;
+}
+
+/* --pairs takes one scenario that one process can do in batches. */
+static int check_pairs(const struct options *o)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; scenarios[i].name != NULL; i++) {
+        if (!o->picked[i])
+            continue;
+        if (n++ > 0 || scenarios[i].batch <= 1 || scenarios[i].bystanders > 0)
+            return wrong("scenario", scenarios[i].name,
+                "one that --pairs can do, alone");
+    }
+    return 0;
+}
+
+static int set_file(struct options *o, int c, const char *path)
+{
+    if (c == OPT_PLOT)
+        return set_plot(o, path);
+    if (c == OPT_SAVE)
+        o->save = path;
+    else
+        o->readme = path;
+    return 0;
+}
+
 static int set_option(struct options *o, int c)
 {
     switch (c) {
@@ -172,6 +249,14 @@ static int set_option(struct options *o, int c)
         return set_procs(o, optarg);
     case OPT_HELD:
         return set_held(o, optarg);
+    case OPT_CROWD:
+        return set_crowd(o, optarg);
+    case OPT_SUBJECT:
+        return set_subject(o, optarg);
+    case OPT_SAVE:
+    case OPT_PLOT:
+    case OPT_README:
+        return set_file(o, c, optarg);
     case OPT_PAIRS:
         return one_number("pairs", optarg, UINT64_C(1000000000000), &o->pairs);
     case OPT_JSON:
@@ -193,14 +278,13 @@ int options_parse(struct options *o, int argc, char **argv)
 {
     int c;
 
-    *o = (struct options){
-        .rounds = 5, .seconds = 0.2, .held = {100000}, .n_held = 1};
+    *o = (struct options){.rounds = 5, .seconds = 0.2};
     argv[0] = "enq-bench";
     while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1)
         if (set_option(o, c) != 0)
             return -1;
     if (optind == argc)
-        return 0;
+        return o->pairs > 0 ? check_pairs(o) : 0;
     fprintf(stderr, "enq-bench: \"%s\": it takes options only\n", argv[optind]);
     return -1;
 }

@@ -3,46 +3,52 @@
  * ttl, a token, an id. The request is built once; a measured loop holds the
  * two calls and the test of their results, nothing else.
  */
-#include "bench.h"
+#include "seat_enq.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct mine {
-    struct enq *e;
-    struct enq_req req;
-    struct enq_grant grant;
-    enq_handle held;
-    char owner[24], field[24];
-};
-
-static int enq_failed(struct seat *s, const char *call, int rc)
+int enq_failed(struct seat *s, const char *call, int rc)
 {
     return seat_fail(s, "%s: %s (%s)", call, enq_result_name(rc), enq_why());
 }
 
-static int arena_open(const struct trial *t, void **arena)
+static bool has_bridge(const struct trial *t)
 {
-    (void)t;
-    *arena = (void *)crew_space();
-    return 0;
+    enum work w = t->scenario->work;
+
+    return w == WORK_REMOTE || w == WORK_NPM || w == WORK_CLIENT;
 }
 
-static void arena_close(const struct trial *t, void *arena)
+int enq_arena_open(const struct trial *t, void **arena)
 {
-    (void)t;
-    enq_unlink(arena);
+    static struct space space;
+
+    snprintf(space.address, sizeof(space.address), "%s", crew_space());
+    *arena = &space;
+    return has_bridge(t) ? enq_bridge_start(&space) : 0;
 }
 
-static int attach(struct seat *s)
+void enq_arena_close(const struct trial *t, void *arena)
+{
+    struct space *space = arena;
+
+    (void)t;
+    server_end(&space->bridge);
+    enq_unlink(space->address);
+}
+
+int enq_attach(struct seat *s)
 {
     const struct scenario *sc = s->trial->scenario;
+    const struct space *space = s->arena;
+    struct enq_open_opts opts = {.size = sizeof(opts), .strict = space->strict};
     struct mine *m = calloc(1, sizeof(*m));
 
     if (m == NULL)
         return seat_fail(s, "out of memory");
     s->mine = m;
-    int rc = enq_open(&m->e, s->arena, NULL);
+    int rc = enq_open(&m->e, space->address, &opts);
     if (rc != ENQ_OK)
         return enq_failed(s, "enq_open", rc);
     bool own_key = strcmp(sc->keys, "one") != 0;
@@ -58,19 +64,22 @@ static int attach(struct seat *s)
     return 0;
 }
 
-static void detach(struct seat *s)
+void enq_detach(struct seat *s)
 {
     struct mine *m = s->mine;
 
-    if (m != NULL)
+    if (m != NULL) {
+        load_free(m->load);
+        enq_client_end(m);
         enq_close(m->e);
+    }
     free(m);
     s->mine = NULL;
 }
 
 /* A pair: also shared, cumulated, and on distinct keys --------------------- */
 
-static int take(struct seat *s)
+int enq_take(struct seat *s)
 {
     struct mine *m = s->mine;
     int rc = enq_lock(m->e, &m->req, &m->grant);
@@ -78,7 +87,7 @@ static int take(struct seat *s)
     return rc == ENQ_OK ? 0 : enq_failed(s, "enq_lock", rc);
 }
 
-static int give(struct seat *s)
+int enq_give(struct seat *s)
 {
     struct mine *m = s->mine;
     int rc = enq_unlock(m->e, m->grant.handle, m->grant.token);
@@ -86,7 +95,7 @@ static int give(struct seat *s)
     return rc == ENQ_OK ? 0 : enq_failed(s, "enq_unlock", rc);
 }
 
-static int pair_batch(struct seat *s, uint32_t n)
+int enq_pair_batch(struct seat *s, uint32_t n)
 {
     struct mine *m = s->mine;
 
@@ -101,7 +110,7 @@ static int pair_batch(struct seat *s, uint32_t n)
     return 0;
 }
 
-static int prepare_waiting(struct seat *s)
+int enq_prepare_waiting(struct seat *s)
 {
     struct mine *m = s->mine;
 
@@ -112,7 +121,7 @@ static int prepare_waiting(struct seat *s)
 static int prepare_held(struct seat *s)
 {
     struct mine *m = s->mine;
-    int rc = take(s);
+    int rc = enq_take(s);
 
     m->held = m->grant.handle;
     return rc;
@@ -120,17 +129,17 @@ static int prepare_held(struct seat *s)
 
 /* A fight ------------------------------------------------------------------ */
 
-static int take_guarded(struct seat *s)
+int enq_take_guarded(struct seat *s)
 {
     struct mine *m = s->mine;
-    int rc = take(s);
+    int rc = enq_take(s);
 
     if (rc == 0)
         guard_visit(s, m->grant.token);
     return rc;
 }
 
-static int fight_batch(struct seat *s, uint32_t n)
+int enq_fight_batch(struct seat *s, uint32_t n)
 {
     struct mine *m = s->mine;
 
@@ -148,7 +157,7 @@ static int fight_batch(struct seat *s, uint32_t n)
 
 /* Refused ------------------------------------------------------------------ */
 
-static int refuse_batch(struct seat *s, uint32_t n)
+int enq_refuse_batch(struct seat *s, uint32_t n)
 {
     struct mine *m = s->mine;
 
@@ -162,7 +171,18 @@ static int refuse_batch(struct seat *s, uint32_t n)
 
 static int refuse_once(struct seat *s)
 {
-    return refuse_batch(s, 1);
+    return enq_refuse_batch(s, 1);
+}
+
+/* What a grant costs, on a key that nobody holds. */
+static int granted_batch(struct seat *s, uint32_t n)
+{
+    struct mine *m = s->mine;
+
+    m->req.key[1] = "free";
+    int rc = enq_pair_batch(s, n);
+    m->req.key[1] = m->field;
+    return rc;
 }
 
 static int prepare_refused(struct seat *s)
@@ -211,31 +231,32 @@ static void field_set(char *field, uint32_t key)
     field[8] = 0;
 }
 
-static int hold_many(struct seat *s)
+int enq_hold_many(struct seat *s)
 {
     struct mine *m = s->mine;
 
     for (uint64_t i = 0; i < s->trial->held; i++) {
         field_set(m->field, (uint32_t)i);
-        if (take(s) != 0)
+        if (enq_take(s) != 0)
             return -1;
     }
     return 0;
 }
 
 /* The free keys are as many as the held ones, and follow them. */
-static void field_random(struct seat *s)
+void enq_field_random(struct seat *s, char *field)
 {
-    struct mine *m = s->mine;
     uint64_t n = s->trial->held > 0 ? s->trial->held : 1;
 
-    field_set(m->field, (uint32_t)(n + seat_random(s) % n));
+    field_set(field, (uint32_t)(n + seat_random(s) % n));
 }
 
 static int take_random(struct seat *s)
 {
-    field_random(s);
-    return take(s);
+    struct mine *m = s->mine;
+
+    enq_field_random(s, m->field);
+    return enq_take(s);
 }
 
 static int random_batch(struct seat *s, uint32_t n)
@@ -243,7 +264,7 @@ static int random_batch(struct seat *s, uint32_t n)
     struct mine *m = s->mine;
 
     for (uint32_t i = 0; i < n; i++) {
-        field_random(s);
+        enq_field_random(s, m->field);
         int rc = enq_lock(m->e, &m->req, &m->grant);
         if (rc != ENQ_OK)
             return enq_failed(s, "enq_lock", rc);
@@ -260,7 +281,7 @@ static int weigh(struct seat *s)
     struct enq_stats before = {.size = sizeof(before)}, after = before;
 
     int rc = enq_stat(m->e, &before);
-    if (rc == ENQ_OK && hold_many(s) != 0)
+    if (rc == ENQ_OK && enq_hold_many(s) != 0)
         return -1;
     if (rc == ENQ_OK)
         rc = enq_stat(m->e, &after);
@@ -271,40 +292,129 @@ static int weigh(struct seat *s)
     return 0;
 }
 
-const struct subject subject_enq = {
-    .name = "enq",
-    .what = "libenq",
-    .open = arena_open,
-    .close = arena_close,
-    .attach = attach,
-    .detach = detach,
-    .acts =
+static const char *declines(const struct trial *t)
+{
+    const char *why = NULL;
+
+    if (t->scenario->work == WORK_CIRCLE && t->crowd < 2)
+        return "a circle has two owners at least";
+    if (has_bridge(t))
+        why = enq_remote_declines(t);
+    if (why == NULL && t->scenario->work == WORK_NPM)
+        why = enq_npm_declines();
+    if (why == NULL && t->scenario->work == WORK_CLIENT)
+        why = enq_client_declines();
+    return why;
+}
+
+const struct subject
+    subject_enq =
         {
-            [WORK_PAIR] = {.batch = pair_batch,
-                .acquire = take,
-                .release = give},
-            [WORK_FIGHT] = {.prepare = prepare_waiting,
-                .batch = fight_batch,
-                .acquire = take_guarded,
-                .release = give},
-            [WORK_CUMULATE] = {.prepare = prepare_held,
-                .batch = pair_batch,
-                .acquire = take,
-                .release = give},
-            [WORK_SHARE] = {.prepare = prepare_waiting,
-                .batch = pair_batch,
-                .acquire = take,
-                .release = give},
-            [WORK_REFUSE] = {.prepare = prepare_refused,
-                .batch = refuse_batch,
-                .acquire = refuse_once},
-            [WORK_VALID] = {.prepare = prepare_held,
-                .batch = valid_batch,
-                .acquire = valid_once},
-            [WORK_RANDOM] = {.prepare = hold_many,
-                .batch = random_batch,
-                .acquire = take_random,
-                .release = give},
-            [WORK_WEIGH] = {.weigh = weigh},
-        },
+            .name = "enq",
+            .what = "libenq",
+            .declines = declines,
+            .open = enq_arena_open,
+            .close = enq_arena_close,
+            .attach = enq_attach,
+            .detach = enq_detach,
+            .acts =
+                {
+                    [WORK_PAIR] = {.batch = enq_pair_batch,
+                        .acquire = enq_take,
+                        .release = enq_give},
+                    [WORK_FIGHT] = {.prepare = enq_prepare_waiting,
+                        .batch = enq_fight_batch,
+                        .acquire = enq_take_guarded,
+                        .release = enq_give},
+                    [WORK_CUMULATE] = {.prepare = prepare_held,
+                        .batch = enq_pair_batch,
+                        .acquire = enq_take,
+                        .release = enq_give},
+                    [WORK_SHARE] = {.prepare = enq_prepare_waiting,
+                        .batch = enq_pair_batch,
+                        .acquire = enq_take,
+                        .release = enq_give},
+                    [WORK_REFUSE] = {.prepare = prepare_refused,
+                        .batch = enq_refuse_batch,
+                        .base = granted_batch,
+                        .acquire = refuse_once},
+                    [WORK_VALID] = {.prepare = prepare_held,
+                        .batch = valid_batch,
+                        .acquire = valid_once},
+                    [WORK_RANDOM] = {.prepare = enq_hold_many,
+                        .batch = random_batch,
+                        .acquire = take_random,
+                        .release = enq_give},
+                    [WORK_WEIGH] = {.weigh = weigh},
+                    [WORK_DEATH] = {.prepare = enq_prepare_waiting,
+                        .acquire = enq_take,
+                        .release = enq_give,
+                        .hold = enq_hold_victim},
+                    [WORK_ATTACH] = {.weigh = enq_weigh_empty},
+                    [WORK_LIST] = {.prepare = enq_prepare_list,
+                        .batch = enq_list_batch,
+                        .base = enq_list_none,
+                        .acquire = enq_list_once,
+                        .aside = enq_list_beside},
+                    [WORK_LIST_NAME] = {.prepare = enq_prepare_list,
+                        .batch = enq_list_batch,
+                        .base = enq_list_none,
+                        .acquire = enq_list_once,
+                        .aside = enq_list_beside},
+                    [WORK_BESIDE] = {.arrange = enq_arrange_generic,
+                        .batch = enq_pair_batch,
+                        .base = enq_pair_batch,
+                        .acquire = enq_take,
+                        .release = enq_give},
+                    [WORK_APART] = {.prepare = enq_prepare_apart,
+                        .arrange = enq_arrange_generic,
+                        .batch = enq_pair_batch,
+                        .base = enq_pair_batch,
+                        .acquire = enq_take,
+                        .release = enq_give},
+                    [WORK_WIDE] = {.prepare = enq_prepare_wide,
+                        .batch = enq_pair_batch,
+                        .acquire = enq_take,
+                        .release = enq_give},
+                    [WORK_QUEUE] = {.arrange = enq_queue_fill,
+                        .aside = enq_queue_run},
+                    [WORK_SESSIONS] = {.prepare = enq_prepare_sessions,
+                        .batch = enq_pair_batch,
+                        .acquire = enq_take,
+                        .release = enq_give},
+                    [WORK_START] = {.prepare = enq_prepare_waiting,
+                        .batch = enq_start_batch,
+                        .base = enq_pair_batch,
+                        .acquire = enq_start_once,
+                        .release = enq_give},
+                    [WORK_NEXT] = {.prepare = enq_prepare_events,
+                        .batch = enq_start_guarded_batch,
+                        .acquire = enq_start_guarded,
+                        .release = enq_give},
+                    [WORK_PENDING] = {.weigh = enq_weigh_pending},
+                    [WORK_LOOK] = {.prepare = enq_prepare_waiting,
+                        .batch = enq_fight_batch,
+                        .base = enq_fight_blind,
+                        .acquire = enq_take_guarded,
+                        .release = enq_give},
+                    [WORK_CIRCLE] = {.prepare = enq_prepare_circle,
+                        .batch = enq_circle_batch,
+                        .base = enq_circle_busy,
+                        .acquire = enq_circle_once},
+                    [WORK_SET] = {.prepare = enq_prepare_set,
+                        .batch = enq_set_batch,
+                        .base = enq_set_singly,
+                        .acquire = enq_take_set,
+                        .release = enq_give_set},
+                    [WORK_REMOTE] = {.prepare = enq_prepare_remote,
+                        .batch = enq_remote_batch},
+                    [WORK_NPM] = {.prepare = enq_prepare_npm,
+                        .batch = enq_npm_batch,
+                        .acquire = enq_npm_once},
+                    [WORK_CLIENT] = {.prepare = enq_prepare_client,
+                        .batch = enq_far_batch,
+                        .base = enq_far_base,
+                        .acquire = enq_far_take,
+                        .release = enq_far_give},
+                },
 };

@@ -19,10 +19,15 @@ struct arena {
     struct cell cell[];
 };
 
+/* ROBUST_LIST_LIMIT in the kernel, less some for the C library. */
+enum { INHERITED_MAX = 2000 };
+
 static uint64_t cells_of(const struct trial *t)
 {
     uint64_t n = t->held > t->procs ? t->held : t->procs;
 
+    if (t->scenario->work == WORK_DEATH)
+        return n;
     return strcmp(t->scenario->keys, "one") == 0 ? 1 : n;
 }
 
@@ -102,6 +107,35 @@ static int give(struct seat *s)
     int rc = pthread_mutex_unlock(s->mine);
 
     return rc == 0 ? 0 : mutex_failed(s, rc);
+}
+
+/* Of the dead: it has to be declared sound again. */
+static int take_inherited(struct seat *s)
+{
+    int rc = pthread_mutex_lock(s->mine);
+
+    if (rc == EOWNERDEAD)
+        rc = pthread_mutex_consistent(s->mine);
+    return rc == 0 ? 0 : mutex_failed(s, rc);
+}
+
+static int hold_victim(struct seat *s)
+{
+    struct arena *a = s->arena;
+
+    for (uint64_t i = 0; i < s->trial->held; i++) {
+        s->mine = &a->cell[i].mutex;
+        if (take_inherited(s) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static const char *declines(const struct trial *t)
+{
+    if (t->scenario->work == WORK_DEATH && t->held > INHERITED_MAX)
+        return "the kernel hands on no more than 2,048 of a dead thread's";
+    return NULL;
 }
 
 static int pair_batch(struct seat *s, uint32_t n)
@@ -187,6 +221,7 @@ const struct subject subject_mutex = {
     .name = "robust-mutex",
     .what = "a process-shared robust mutex for each key",
     .floor = true,
+    .declines = declines,
     .open = arena_open,
     .close = arena_close,
     .attach = attach,
@@ -206,6 +241,9 @@ const struct subject subject_mutex = {
             [WORK_REFUSE] = {.prepare = take,
                 .batch = refuse_batch,
                 .acquire = refuse_once},
+            [WORK_DEATH] = {.acquire = take_inherited,
+                .release = give,
+                .hold = hold_victim},
             [WORK_RANDOM] = {.batch = random_batch,
                 .acquire = take_random,
                 .release = give},

@@ -18,9 +18,25 @@
  * what happens when it dies (enum enq_death).
  *
  * Threads: an attachment may be used by any number of threads at once, but
- * for enq_close(), which must be the last call. Fork: an attachment is not
- * usable in a child (ENQ_EFORKED); the child opens its own. Signal handlers:
- * no function of this header may be called from one.
+ * for enq_close(), which must be the last call. A thread's first call in a
+ * space registers it there, and may fail for that: -EAGAIN (too many threads),
+ * -ENOMEM, -ENOSPC, -EBADF (our descriptor was closed), -ENOLCK, -EPERM (the
+ * kernel would not notice its death). No call is a point at which a thread can
+ * be cancelled, but the pause between retries; one cancelled while it waits
+ * goes on waiting. Fork: an attachment is not usable in a child (ENQ_EFORKED);
+ * the child opens its own. Signal handlers: no function of this header may be
+ * called from one, nor may one jump out of a call (longjmp).
+ *
+ * A process may also end, exec, unload the library or close our descriptor at
+ * any time. exec ends the session; an exec that fails ends nothing. daemon() is
+ * a fork: open after it. After vfork() or clone(CLONE_VM) a child may only exec
+ * or _exit. A thread's end, also the main thread's, leaves the locks to the
+ * process. libenq.so stays loaded after dlclose(); link a module that contains
+ * libenq.a with -z nodelete. After setuid, chroot or unshare an attachment goes
+ * on; opening another may fail. With our descriptor closed, held locks go on,
+ * but no new thread can register and the table cannot grow (-EBADF). A crash
+ * that dumps core is a death when the core is written. No seccomp filter may
+ * kill single threads (SECCOMP_RET_KILL_THREAD).
  *
  * Plain functions, no callbacks, no struct by value, no varargs: cheap to
  * call from Python, Node or Go. See enq_lock_spec() for a one-string form.
@@ -28,8 +44,7 @@
 #ifndef ENQ_H
 #define ENQ_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "enq_types.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -42,140 +57,6 @@ extern "C" {
 #define ENQ_VERSION_MINOR 1
 #define ENQ_VERSION_PATCH 0
 
-/*
- * Results: 0 done; > 0 an ordinary outcome listed under "Returns:", to be
- * handled by the caller; < 0 a fault to pass up (-1..-4095 negated errno,
- * -5001.. libenq's own). One list gives value, name and text; values are
- * pinned for ever.
- */
-#define ENQ_RESULT_MAP(X)                                                      \
-    X(ENQ_OK, 0, "done")                                                       \
-    X(ENQ_BUSY, 1, "held by a conflicting owner")                              \
-    X(ENQ_TIMEDOUT, 2, "wait time over")                                       \
-    X(ENQ_PENDING, 3, "request queued, its result comes as an event")          \
-    X(ENQ_EXISTS, 4, "a lock with this id exists already")                     \
-    X(ENQ_NOTHELD, 5, "no such lock")                                          \
-    X(ENQ_EXPIRED, 6, "the lock reached its ttl")                              \
-    X(ENQ_LOST, 7, "the lock was taken away by a promotion")                   \
-    X(ENQ_REFUSED, 8, "promotion or demotion not possible")                    \
-    X(ENQ_DEADLOCK, 9, "waiting would close a cycle of owners")                \
-    X(ENQ_CANCELLED, 10, "request cancelled")                                  \
-    X(ENQ_FORCED, 11, "the lock was broken by an operator")                    \
-    X(ENQ_OWNERDIED, 12, "the lock ended with its holder's process")           \
-    X(ENQ_EVERSION, -5001, "segment was made by another layout version")       \
-    X(ENQ_ECORRUPT, -5002, "segment failed a consistency check")               \
-    X(ENQ_EFULL, -5003, "lock table overflow")                                 \
-    X(ENQ_EFORKED, -5004, "attachment used in a child of its opener")          \
-    X(ENQ_ENAMESPACE, -5005, "segment belongs to another time namespace")      \
-    X(ENQ_EGONE, -5006, "segment was removed under us")                        \
-    X(ENQ_ELEASE, -5007, "this host's lease ran out")
-
-enum enq_result {
-#define X(name, value, text) name = (value),
-    ENQ_RESULT_MAP(X)
-#undef X
-};
-
-/*
- * Stored in shared memory and sent on the wire: never renumber.
- * S shared; E exclusive and cumulative for its owner; X exclusive; O
- * optimistic: shared with other O until one of them is promoted to E.
- */
-enum enq_mode {
-    ENQ_MODE_S = 1,
-    ENQ_MODE_E = 2,
-    ENQ_MODE_X = 3,
-    ENQ_MODE_O = 4
-};
-
-/* What the death of the holder's process (or remote session) does. Once the
-   death is noticed - at once where somebody waits, within a second where any
-   process is attached - a KEEP lock has no ttl any more. Ask for
-   ENQ_FOREVER to be sure where nobody else may be there. */
-enum enq_death {
-    ENQ_DEATH_RELEASE = 0, /* ends with the holder */
-    ENQ_DEATH_LEASE = 1,   /* stays until its ttl (fail open) */
-    ENQ_DEATH_KEEP = 2,    /* stays until adopted or broken (fail closed) */
-};
-
-#define ENQ_NAME_BYTES 128 /* all sizes with the terminating zero */
-#define ENQ_OWNER_BYTES 128
-#define ENQ_ID_BYTES 128
-#define ENQ_KEY_BYTES 512 /* all fields of a key, each with its zero */
-#define ENQ_KEY_FIELDS_MAX 16
-#define ENQ_FOREVER INT64_C(-1)
-
-struct enq;                  /* one attachment to a lock space */
-typedef uint64_t enq_handle; /* slot and generation; 0 is never valid */
-
-enum enq_req_flags {
-    ENQ_TEST = 1u << 0,        /* answer only, take nothing */
-    ENQ_NO_DEADLOCK = 1u << 1, /* do not look for cycles */
-};
-
-/* Zero means the documented default everywhere; `size` is set by ENQ_REQ. */
-struct enq_req {
-    size_t size;
-    const char *name;                    /* required */
-    const char *key[ENQ_KEY_FIELDS_MAX]; /* first NULL ends; "@" = any */
-    uint32_t literal;                    /* bit i: field i is not generic */
-    uint32_t flags;                      /* enum enq_req_flags */
-    enum enq_mode mode;                  /* required */
-    enum enq_death on_death;
-    const char *owner;    /* NULL = the attachment's default; "" = nobody */
-    const char *id;       /* NULL = a new uuid */
-    int64_t wait_ms;      /* 0 = do not wait; ENQ_FOREVER */
-    int64_t ttl_ms;       /* 0 = 15 min; ENQ_FOREVER */
-    int64_t heartbeat_ms; /* 0 = none; else refused: -EOPNOTSUPP */
-    int64_t delay_ms;     /* 0 = none; else refused: -EOPNOTSUPP */
-    uint32_t retries;     /* instead of queueing: attempts after the first */
-    int64_t retry_ms;     /* first pause (0 = 5), doubled with full jitter */
-};
-#ifndef __cplusplus
-#define ENQ_REQ(...)                                                           \
-    (&(const struct enq_req){.size = sizeof(struct enq_req), __VA_ARGS__})
-#endif
-
-/* Who stands in the way: a copy, made at the moment of the answer. */
-struct enq_blocker {
-    char owner[ENQ_OWNER_BYTES];
-    char id[ENQ_ID_BYTES];
-    int32_t pid; /* 0: its process is gone */
-    uint8_t mode, waiting;
-    int64_t age_ms, ttl_left_ms; /* ttl_left_ms: ENQ_FOREVER = no ttl */
-    uint32_t queue;              /* requests waiting for this object */
-};
-
-struct enq_grant {
-    enq_handle handle;
-    uint64_t token;             /* fencing: grows with every grant */
-    struct enq_blocker blocker; /* set on BUSY, TIMEDOUT, REFUSED, EXISTS;
-                                   else owner[0] is 0 and the rest unset */
-};
-
-struct enq_open_opts {
-    size_t size;    /* sizeof(struct enq_open_opts) */
-    uint32_t slots; /* most locks held + waiting in a new segment;
-                       0 = 10,000,000; memory is taken as they come, by
-                       pages of 21 (3, where name, key, owner and id take
-                       more than 76 bytes) that belong to one session
-                       each: slots is rounded up to whole pages */
-    uint32_t mode;  /* permissions of a new segment; 0 = 0600 */
-    const char
-        *compat;     /* mode table of a new segment: NULL = "enqueue", "sap" */
-    uint32_t strict; /* a new segment: nobody ever overtakes a waiter */
-    const char *owner; /* default owner; NULL = $ENQ_OWNER or user@host:pid */
-    int64_t grace_ms;  /* remote */
-    const char *token, *cafile, *certfile, *keyfile; /* remote */
-    uint32_t flags;                                  /* enum enq_open_flags */
-};
-
-enum enq_open_flags {
-    ENQ_OPEN_READONLY = 1u << 0, /* list, find, stat and check only; the
-                                    mapping cannot be written, no session */
-    ENQ_OPEN_EXISTING = 1u << 1, /* do not create: -ENOENT */
-};
-
 /* Life of an attachment --------------------------------------------------- */
 
 /*
@@ -184,19 +65,49 @@ enum enq_open_flags {
  * @out      set on ENQ_OK only; the caller owns it, ends it by enq_close().
  * @address  NULL = $ENQ_SPACE or "shm:enq"; "shm:NAME" (1..200 bytes of
  *           A-Z a-z 0-9 . _ -, not starting with a dot); an absolute path on
- *           a tmpfs. ("unix:", "tcp://" and "tls://" are refused with
- *           -EOPNOTSUPP.)
+ *           a tmpfs; or a space that an enq-bridge serves: "tcp://HOST",
+ *           "tcp://HOST:PORT" (3721), "unix:/PATH", each with "?grace=MS"
+ *           behind it if wanted. ("tls://": -EOPNOTSUPP.)
  * @opts     NULL for all defaults. What concerns "a new segment" is ignored
  *           when the segment exists.
  *
  * Returns: ENQ_OK.
  * Faults:  -EINVAL, -E2BIG (options of a newer header), -ENOENT, -EACCES,
  *          -EPERM, -EROFS, -ENOSPC, -ENOMEM, -EFBIG, -ENFILE, -EMFILE,
- *          -EAGAIN (too many sessions or threads); ENQ_EVERSION,
- *          ENQ_ECORRUPT, ENQ_ENAMESPACE. enq_why() names the thing.
+ *          -EAGAIN (too many sessions or threads, or more than 1,000
+ *          attachments of one process), -ELOOP, -EISDIR, -ENXIO and other
+ *          faults of open(2), -EIO, -EBADF, -ENOLCK; -EPERM also where the
+ *          kernel would not notice our death (set_robust_list refused by a
+ *          seccomp filter; a child of a bare clone()); ENQ_EVERSION,
+ *          ENQ_ECORRUPT, ENQ_ENAMESPACE; -EBUSY: another copy of this library
+ *          in the process (libenq.a in the program, libenq.so in a module)
+ *          uses the space. enq_why() names the thing.
  * Blocks:  for the creation of a segment (a few ms) at most.
  * Threads: the first attachment starts the library's one helper thread of
  *          this process (all signals blocked, asleep until needed).
+ *
+ * Through a bridge the calls are the same, and so are their results. What is
+ * different:
+ * - The attachment is a session of the bridge. It outlives a lost connection by
+ *   its grace period (opts.grace_ms, 10 s), and our thread connects anew. What
+ *   was asked for and not answered is sent again, and not done twice. After a
+ *   longer absence its RELEASE locks are lost: ENQ_EVENT_LOST with
+ *   ENQ_OWNERDIED. ENQ_EVENT_SESSION tells of each connection.
+ * - Every call may fail with -ENOTCONN or -ETIMEDOUT: 5 s after its own wait
+ *   was over there was no connection, or no answer (60 s for looking at the
+ *   table). A lock that is granted later is given back. With ENQ_FOREVER it
+ *   goes on as long as it takes. -EMSGSIZE: more than the bridge takes or
+ *   lists at once.
+ * - enq_valid() asks nobody about a lock of this attachment: it knows what was
+ *   told, and its own clock. What happens elsewhere it knows a moment later.
+ * - Names, keys, owners and ids are UTF-8 (-EILSEQ). enq_req.peer is the
+ *   bridge's to say, and a pid of a list the bridge's own.
+ * - enq_inherit(), enq_abandon(), enq_dump() and mending are for processes of
+ *   the host, as is enq_unlink(): -EOPNOTSUPP.
+ * - Faults of opening: -ECONNREFUSED, -ENOENT (no such socket), -EHOSTUNREACH,
+ *   -ETIMEDOUT, -EPROTO (no bridge), and others of connect(2). Each attachment
+ *   has a thread and three descriptors of its own. A child of a bare clone()
+ *   keeps the connection of a parent that dies.
  */
 ENQ_API int enq_open(struct enq **out, const char *address,
     const struct enq_open_opts *opts);
@@ -212,7 +123,8 @@ ENQ_API void enq_close(struct enq *e);
  * enq_unlink - remove the name of a space; attached processes notice
  * (ENQ_EGONE for new requests; unlock and list go on working).
  *
- * Returns: ENQ_OK. Faults: -ENOENT, -EACCES, -EPERM, -EINVAL.
+ * Returns: ENQ_OK. Faults: -ENOENT, -EACCES, -EPERM, -EINVAL (also for a file
+ *          that is no lock space), -ENOMEM and others of unlink(2).
  */
 ENQ_API int enq_unlink(const char *address);
 
@@ -227,10 +139,13 @@ ENQ_API int enq_unlink(const char *address);
  *         May be NULL when the answer alone is wanted together with ENQ_TEST.
  *
  * Returns: ENQ_OK, ENQ_BUSY (wait_ms 0), ENQ_TIMEDOUT, ENQ_EXISTS,
- *          ENQ_CANCELLED (somebody unlocked or broke the waiting request).
- * Faults:  -EINVAL, -ENAMETOOLONG (a field over its limit), -E2BIG,
- *          -EOPNOTSUPP, -EAGAIN (too many threads), -EROFS (read-only
- *          attachment), ENQ_EFULL, ENQ_EFORKED, ENQ_EGONE, ENQ_ECORRUPT.
+ *          ENQ_CANCELLED (somebody unlocked or broke the waiting request),
+ *          ENQ_DEADLOCK (it would wait in a circle of owners, which enq_why()
+ *          tells; nobody looks with ENQ_NO_DEADLOCK).
+ * Faults:  -EINVAL, -ENAMETOOLONG (a field over its limit), -E2BIG, -EROFS
+ *          (read-only attachment), ENQ_EFULL, ENQ_EFORKED, ENQ_EGONE,
+ *          ENQ_ECORRUPT; when the table must grow, -ENOSPC, -ENOMEM, -EBADF;
+ *          of a thread's first call (see Threads), those named there.
  * Blocks:  up to wait_ms, never less; never for another process's death.
  * Source:  enqueue-server's lock (seed), SEMANTICS R1-R14.
  */
@@ -307,9 +222,14 @@ ENQ_API int enq_renew(struct enq *e, enq_handle handle, uint64_t token,
     int64_t ttl_ms);
 
 /*
- * enq_valid - is this lock still ours? Cheap enough for every write.
+ * enq_valid - is this lock still ours? Cheap enough for every write (2 ns):
+ * it looks at the lock's entry and at no clock.
  *
- * Returns: ENQ_OK; as enq_unlock() when it is gone.
+ * Returns: ENQ_OK; as enq_unlock() when it is gone. That its ttl has ended it
+ *          says within some ms (the helper thread watches the time; within a
+ *          second after a suspend, or when another attachment has shortened
+ *          the ttl), and at once when anybody else has got the lock.
+ * Blocks:  never. Threads: any. Takes no lock word.
  */
 ENQ_API int enq_valid(struct enq *e, enq_handle handle);
 
@@ -333,33 +253,194 @@ ENQ_API int enq_id(struct enq *e, enq_handle handle, char *id);
 
 /*
  * enq_adopt - take over a KEEP or LEASE lock whose process is gone: same id,
- * owner and key; ttl from now; a new token; it is this session's from now.
+ * owner and key; ttl from now; a new token; it is this session's from now, and
+ * for no peer.
  *
  * Returns: ENQ_OK, ENQ_REFUSED (its session lives, or it waits); as
  *          enq_find() when it is gone.
  */
 ENQ_API int enq_adopt(struct enq *e, const char *id, struct enq_grant *grant);
 
+/*
+ * enq_inherit - go on for a dead process that held locks for others
+ * (enq_req.peer): take over up to n of its held locks. Unlike with enq_adopt()
+ * nothing changes for whoever a lock is held for: id, owner, token and ttl stay
+ * as they are, and the old handle goes on; only the process is this one from
+ * now (its events, its death). Call again until *got is 0.
+ *
+ * @out  room for n: the locks, as enq_list() tells of them, of this process
+ *       already.
+ * @got  how many; set in any case.
+ *
+ * A LEASE lock ends when it would have. So does a KEEP lock, but one that had
+ * lost its ttl by the death (enum enq_death), or was renewed for ever, has its
+ * own from now. No heartbeat goes on. Locks without a peer are left alone, and
+ * so are those that were abandoned, and waiting requests. Several processes may
+ * call at once: each lock goes to one.
+ *
+ * Returns: ENQ_OK. Faults: -EINVAL (no room), -EROFS, ENQ_EFORKED,
+ *          ENQ_ECORRUPT: *got are taken over nevertheless.
+ * Blocks:  never. Walks the table without stopping it.
+ */
+ENQ_API int enq_inherit(struct enq *e, struct enq_info *out, size_t n,
+    size_t *got);
+
+/*
+ * enq_abandon - let go of a LEASE or KEEP lock of ours without giving it back:
+ * from now it is an orphan, as if this process had died, but one that nobody
+ * inherits. It stays until its ttl ends (LEASE), or until somebody adopts or
+ * breaks it (KEEP).
+ *
+ * @token  as in enq_unlock().
+ *
+ * Returns: ENQ_OK, ENQ_REFUSED (it is RELEASE, another attachment's, or waits);
+ *          as enq_unlock() when it is gone. Faults and blocking: as
+ *          enq_unlock().
+ */
+ENQ_API int enq_abandon(struct enq *e, enq_handle handle, uint64_t token);
+
 /* enq_break - operator: remove a lock or waiting request whatever its state.
    Its holder is told ENQ_FORCED. Returns: ENQ_OK; as enq_find() when it is
    gone. */
 ENQ_API int enq_break(struct enq *e, const char *id);
 
-/* Looking at the table ---------------------------------------------------- */
+/*
+ * enq_check - for a third party that was given a token: is the lock that it
+ * belongs to held now? (Remembering the highest token seen needs no table.)
+ *
+ * @key    the lock's own: up to ENQ_KEY_FIELDS_MAX fields, ended by NULL;
+ *         NULL: none. "@" is generic here as well.
+ *
+ * Returns: ENQ_OK: it is; ENQ_LOST: it is not, and one with a newer token is
+ *          held on this key; ENQ_NOTHELD: neither.
+ * Faults:  -EINVAL, -ENAMETOOLONG, -EROFS, ENQ_EFORKED, ENQ_ECORRUPT.
+ * Blocks:  never. Source: fencing tokens (SEMANTICS, Fencing).
+ */
+ENQ_API int enq_check(struct enq *e, const char *name, const char *const *key,
+    uint64_t token);
 
-/* One entry, copied out. No user code runs under a mutex. */
-struct enq_info {
-    enq_handle handle;
-    uint64_t token;
-    int64_t granted_ms; /* wall clock, ms since 1970; 0 while waiting */
-    int64_t age_ms, ttl_ms, ttl_left_ms; /* ttl: ENQ_FOREVER = none */
-    int32_t pid; /* as its own PID namespace numbers it; 0 = gone */
-    uint8_t mode, waiting, orphaned, on_death, fields;
-    uint32_t literal;
-    char owner[ENQ_OWNER_BYTES], name[ENQ_NAME_BYTES];
-    char key[ENQ_KEY_BYTES]; /* the fields, each ended by a zero byte */
-    char id[ENQ_ID_BYTES];
-};
+/*
+ * enq_with - a critical section: takes the lock as enq_lock() would, runs
+ * fn(arg, grant) in this thread, and releases.
+ *
+ * @fn_result  what fn returned; set if it ran. May be NULL.
+ * @n_retries  how many attempts were made after the first. May be NULL.
+ *
+ * Returns: ENQ_OK: fn has run, and the lock was ours to the end; as enq_lock()
+ *          when it was not given: fn has not run; as enq_unlock() when it was
+ *          gone at the end: fn has run, perhaps beside another. An fn that does
+ *          not return (longjmp, cancellation) leaves the lock held.
+ * Blocks:  as enq_lock(), and as fn. Source: redis-exp-lock (seed).
+ */
+ENQ_API int enq_with(struct enq *e, const struct enq_req *req,
+    int (*fn)(void *arg, const struct enq_grant *grant), void *arg,
+    int *fn_result, uint32_t *n_retries);
+
+/* Lock sets --------------------------------------------------------------- */
+
+/*
+ * enq_lock_set - ask for several locks as one: all are granted, in one step,
+ * or none is. A set that waits is one waiter, queued for each of its keys by
+ * the time of its arrival; whoever came later does not pass it at any of them.
+ * When one of its waiting locks is cancelled or broken, the set is.
+ *
+ * @reqs    n of them, 1..ENQ_SET_MAX; of one owner, and with the same wait_ms,
+ *          flags, retries and retry_ms. The rest is each lock's own. No two may
+ *          exclude each other: they could never be held together.
+ * @grants  n of them. On ENQ_OK each has its handle and token; on BUSY,
+ *          TIMEDOUT, DEADLOCK and EXISTS that of the lock that could not be
+ *          had has the blocker. Else owner[0] is 0. NULL as in enq_lock().
+ *
+ * Returns, faults, blocking: as enq_lock(). -EINVAL for a set that is at odds
+ *          with itself. The locks are then as any: renewed, promoted, given
+ *          back one by one, or together.
+ * Death:   of its process in the middle of the call: all are held, or none,
+ *          also of those that outlive it (LEASE, KEEP).
+ * Source:  SAP's lock objects over several tables; SEMANTICS, Sets.
+ */
+ENQ_API int enq_lock_set(struct enq *e, const struct enq_req *const *reqs,
+    size_t n, struct enq_grant *grants);
+
+/*
+ * enq_unlock_set - give back all of these, whether or not they were asked for
+ * together. One that is gone does not keep the others.
+ *
+ * @grants  handle and token of each; a handle 0 is passed over.
+ *
+ * Returns: ENQ_OK: all; else the first other answer, as of enq_unlock().
+ */
+ENQ_API int enq_unlock_set(struct enq *e, const struct enq_grant *grants,
+    size_t n);
+
+/* Without blocking -------------------------------------------------------- */
+
+/*
+ * enq_start - ask for a lock without waiting in the call.
+ *
+ * As enq_lock(); but a request that has to wait (wait_ms not 0) goes on by
+ * itself. Thousands may be pending: the one helper thread looks after all.
+ *
+ * @req     copied. No retries: -EINVAL.
+ * @grant   on ENQ_OK; the blocker of a refusal, and of ENQ_PENDING.
+ * @ticket  names the request; set on ENQ_PENDING, else 0.
+ *
+ * Returns: ENQ_OK: granted at once, no event follows. ENQ_PENDING: exactly one
+ *          ENQ_EVENT_RESULT with this ticket follows, with what enq_lock()
+ *          would have returned. Else as enq_lock() with wait_ms 0.
+ * Faults:  as enq_lock(); -EAGAIN: a million are pending, or their results
+ *          unread. (The memory of a record is given back by enq_close().)
+ * Blocks:  never. Threads: any; safe beside enq_next() and enq_cancel().
+ */
+ENQ_API int enq_start(struct enq *e, const struct enq_req *req,
+    struct enq_grant *grant, uint64_t *ticket);
+
+/*
+ * enq_start_set - enq_lock_set() without waiting in the call.
+ *
+ * @grants  n of them. On ENQ_PENDING they must stay where they are until the
+ *          result has been taken: enq_next() fills them, in the thread that
+ *          takes it. (If it never is, until enq_close().)
+ *
+ * Else as enq_start().
+ */
+ENQ_API int enq_start_set(struct enq *e, const struct enq_req *const *reqs,
+    size_t n, struct enq_grant *grants, uint64_t *ticket);
+
+/*
+ * enq_cancel - a pending request shall wait no longer.
+ *
+ * Returns: ENQ_OK: its event comes with ENQ_CANCELLED. ENQ_NOTHELD: it is not
+ *          pending; it may have been granted in this moment: its event says.
+ * Blocks:  never.
+ */
+ENQ_API int enq_cancel(struct enq *e, uint64_t ticket);
+
+/*
+ * enq_fd - a descriptor that is readable (poll, epoll, a loop of one's own)
+ * while there are events. From its first call on an attachment also hears of
+ * the locks that it holds.
+ *
+ * Returns: the descriptor, always the same; do not read, write or close it.
+ *          Faults: -EMFILE, -ENFILE, -ENOMEM, -EROFS, ENQ_EFORKED.
+ */
+ENQ_API int enq_fd(struct enq *e);
+
+/*
+ * enq_next - the next event, in the order in which they happened to each lock.
+ *
+ * None is lost: the result of a started request has its memory from the start.
+ * News of held locks is kept in 4,096 events at most; what more there is stays
+ * in the table with the entries, until some have been taken, or a full table
+ * needs their room. Whoever was told by a call (enq_unlock() said ENQ_EXPIRED)
+ * is not told again.
+ *
+ * Returns: ENQ_OK; ENQ_PENDING: there is none yet. Faults: -EINVAL, -EROFS,
+ *          ENQ_EFORKED.
+ * Blocks:  never. Threads: any; each event goes to one.
+ */
+ENQ_API int enq_next(struct enq *e, struct enq_event *event);
+
+/* Looking at the table ---------------------------------------------------- */
 
 /*
  * enq_list - holders first, then waiters, each by arrival.
@@ -376,23 +457,17 @@ struct enq_info {
 ENQ_API int enq_list(struct enq *e, const char *name, const char *owner,
     struct enq_info *out, size_t n, size_t *total);
 
-/* Counters since the segment was made, and sizes now. */
-struct enq_stats {
-    size_t size; /* set by the caller: sizeof(struct enq_stats) */
-    char space[ENQ_NAME_BYTES + 128]; /* its file */
-    char uuid[40];
-    char compat[16];
-    uint32_t layout, strict;
-    int64_t created_ms; /* wall clock, ms since 1970 */
-    uint64_t slots_max, held, waiting, orphaned, expired;
-    uint64_t sessions, sessions_max, threads, threads_max;
-    uint64_t bytes_max, bytes_used;
-    uint64_t grants, refusals, waits, wait_grants, timeouts, cancels;
-    uint64_t releases, expiries, promotes, promotes_refused, lost, forced;
-    uint64_t overflows, owner_deaths, recoveries, contended;
-    char overflow_owner[ENQ_OWNER_BYTES]; /* who filled it last */
-    uint32_t unlinked;                    /* the name is gone: no new grants */
-};
+/*
+ * enq_graph - who waits for whom: an edge for each waiting request and each
+ * lock or earlier request of another owner in its way. @out, @n, @total as in
+ * enq_list().
+ *
+ * Returns: ENQ_OK. Faults: -EINVAL, -ENOMEM, -EROFS, ENQ_EFORKED, ENQ_ECORRUPT.
+ * Blocks:  never stops the table: the edges of one request are of one moment,
+ *          those of two are not, and a circle seen here may be gone by now.
+ */
+ENQ_API int enq_graph(struct enq *e, struct enq_edge *out, size_t n,
+    size_t *total);
 
 /*
  * enq_stat - counters and sizes. Walks the table without stopping it.
@@ -402,10 +477,6 @@ struct enq_stats {
  * Returns: ENQ_OK. Faults: -EINVAL, ENQ_EFORKED.
  */
 ENQ_API int enq_stat(struct enq *e, struct enq_stats *out);
-
-enum enq_doctor_flags {
-    ENQ_DOCTOR_FIX = 1u << 0, /* rebuild what is derived, reap the dead */
-};
 
 /*
  * enq_doctor - recompute everything derived from what is true and compare;

@@ -3,17 +3,29 @@
  */
 #include "api/helper.h"
 
+#include <errno.h>
+#include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
+#include "base/why.h"
 #include "sync/life.h"
+#include "table/call.h"
 #include "table/heal.h"
+#include "table/hold.h"
+#include "table/notice.h"
 #include "table/wait.h"
 
 #define ROUND_NS NS_PER_S
 #define STACK_BYTES (128 * 1024)
+
+/* A session's life mutex and a slot's for each map: together no more than the
+   2,048 robust mutexes of a thread that the kernel looks at when it dies. */
+#define ATTACHMENTS_MAX 1000
 
 enum order_kind { ORDER_BEGIN, ORDER_END };
 
@@ -25,8 +37,8 @@ struct order {
     bool done;
 };
 
-/* Private to the process; `mutex` guards all of it. Nothing is waited for
-   under it but orders, which the helper carries out without it. */
+/* Private to the process; `mutex` guards all of it. The helper carries orders
+   out under it: whoever opens or closes waits for that. */
 static struct {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -34,15 +46,16 @@ static struct {
     bool running;
     struct cds_list_head attachments;
     unsigned n;
-    uint32_t bell;  /* futex: rung to get the helper's attention */
-    uint32_t death; /* somebody met a dead session */
+    uint32_t bell;    /* futex: rung to get the helper's attention */
+    uint32_t death;   /* somebody met a dead session */
+    int64_t wakes_ns; /* when the helper means to wake up */
 } helper = {
     .mutex = PTHREAD_MUTEX_INITIALIZER,
     .changed = PTHREAD_COND_INITIALIZER,
     .attachments = CDS_LIST_HEAD_INIT(helper.attachments),
 };
 
-static void ring_bell(void)
+void helper_ring(void)
 {
     shm_add(&helper.bell, 1);
     sys.wake(&helper.bell, 1);
@@ -52,7 +65,7 @@ static void report_death(struct session *s)
 {
     (void)s;
     shm_store(&helper.death, 1);
-    ring_bell();
+    helper_ring();
 }
 
 void helper_forget(void)
@@ -67,31 +80,50 @@ void helper_forget(void)
 
 /* --- in the helper thread --- */
 
-static int do_begin(struct enq *e)
-{
-    struct thread *t = thread_enter(e->map);
-    int rc = t == NULL ? -EAGAIN : session_begin(&e->session, t, e->map);
-
-    if (rc == 0)
-        cds_list_add(&e->node, &helper.attachments);
-    return rc;
-}
-
-static bool map_in_use(const struct map *map)
+static void leave_unused(struct map *map)
 {
     struct enq *e;
 
-    cds_list_for_each_entry(e, &helper.attachments,
-        node) if (e->map == map) return true;
-    return false;
+    cds_list_for_each_entry (e, &helper.attachments, node)
+        if (e->map == map)
+            return;
+    thread_kept_by(map, 0);
+    thread_leave(map);
+}
+
+static int do_begin(struct enq *e)
+{
+    struct thread *t;
+    int rc;
+
+    if (helper.n >= ATTACHMENTS_MAX)
+        return why(-EAGAIN, "a process may have %u attachments at once",
+            ATTACHMENTS_MAX);
+    t = thread_enter(e->map);
+    if (t == NULL)
+        return thread_refusal;
+    thread_kept_by(e->map, t->ref);
+    rc = session_begin(&e->session, t, e->map);
+    if (rc != 0) {
+        leave_unused(e->map);
+        return rc;
+    }
+    e->desk.seen = shm_load(&e->session.slot->calls);
+    cds_list_add(&e->node, &helper.attachments);
+    return 0;
 }
 
 static int do_end(struct enq *e)
 {
+    struct thread *t = thread_enter(e->map); /* it has a slot: do_begin() */
+
+    /* unless the thread that closes has done so: it may have no slot */
+    if (t != NULL && shm_load(&e->session.slot->state) != SESSION_ENDING)
+        retire(&e->session, t);
     cds_list_del(&e->node);
+    notice_unlisten(&e->session);
     session_end(&e->session);
-    if (!map_in_use(e->map))
-        thread_leave(e->map);
+    leave_unused(e->map);
     return 0;
 }
 
@@ -125,19 +157,41 @@ static bool next_order(void)
     return stay;
 }
 
+/* Whoever removes the name raises the flag first. Only where the file has its
+   name a whole round later has he failed, or died in between. */
+static void look_at_name(struct enq *e)
+{
+    int links = map_links(e->map);
+    bool said = shm_load(&e->map->h->unlinked) != 0;
+
+    if (links == 0 && !said)
+        shm_store(&e->map->h->unlinked, 1);
+    else if (links > 0 && said && e->doubted)
+        shm_store(&e->map->h->unlinked, 0);
+    e->doubted = links > 0 && said && !e->doubted;
+}
+
+static void look_after(struct enq *e)
+{
+    struct thread *t;
+
+    e->cut = map_judge_whole(e->map) != 0;
+    if (e->cut)
+        return; /* under us: touching it would kill the process */
+    t = thread_enter(e->map);
+    if (t != NULL) {
+        bury_dead(&e->session, t);
+        hold_sweep(&e->session, t);
+    }
+    look_at_name(e);
+}
+
 static void make_round(void)
 {
     struct enq *e;
 
-    cds_list_for_each_entry(e, &helper.attachments, node)
-    {
-        struct thread *t = thread_enter(e->map);
-
-        if (t != NULL)
-            bury_dead(&e->session, t);
-        if (map_unlinked(e->map))
-            shm_store(&e->map->h->unlinked, 1);
-    }
+    cds_list_for_each_entry (e, &helper.attachments, node)
+        look_after(e);
 }
 
 /* A round is due each second, and when a death was reported; not for each
@@ -152,26 +206,192 @@ static mono_t round_if_due(mono_t next)
     return mono_add_ns(now, ROUND_NS);
 }
 
+/* What time brings next, for any session. Where a test turns the time, each
+   who wants to know reads the clock. */
+static mono_t look_at_desks(bool death)
+{
+    mono_t next = MONO_NEVER;
+    struct enq *e;
+
+    if (!sys_is_real())
+        return next;
+    cds_list_for_each_entry (e, &helper.attachments, node) {
+        struct thread *t = e->cut ? NULL : thread_enter(e->map);
+        if (t != NULL)
+            next = mono_min(next, desk_round(e, t, death));
+    }
+    return next;
+}
+
+/* --- asleep --- */
+
+struct bed {
+    struct sys_watch watches[SYS_WATCHES_MAX];
+    unsigned n, lives; /* the first of the life words */
+    bool dead;         /* one is dead already, and not buried yet */
+    bool full;         /* not all that call are watched: a tick must do */
+};
+
+/* What a session that waits, or listens, is called by. */
+static void watch_calls(struct bed *bed)
+{
+    struct enq *e;
+
+    cds_list_for_each_entry (e, &helper.attachments, node) {
+        if (!e->desk.called || e->cut)
+            continue;
+        bed->full |= bed->n == SYS_WATCHES_MAX;
+        if (!bed->full)
+            bed->watches[bed->n++] = call_watch(e->session.slot, e->desk.seen);
+    }
+}
+
+/* Whoever dies may be whom a started request waits for. Those for whom there
+   is no room are looked at each tick. */
+static void watch_lives(struct bed *bed, const struct enq *e)
+{
+    const struct map *map = e->map;
+    uint32_t n = map_sessions(map), own = shm_load(&e->session.slot->keeper);
+
+    for (uint32_t i = 0; i < n; i++) {
+        session_ref_t ref = shm_load(&map->sessions[i].ref);
+        bool room = bed->n < SYS_WATCHES_MAX;
+        struct sys_watch none;
+
+        if (ref == 0 || shm_load(&map->sessions[i].keeper) == own)
+            continue;
+        if (!session_watch(map, ref, room ? &bed->watches[bed->n] : &none))
+            bed->dead = true;
+        else
+            bed->n += room;
+    }
+}
+
+static void note_deaths(const struct bed *bed)
+{
+    if (bed->dead)
+        shm_store(&helper.death, 1);
+    for (unsigned i = bed->lives; i < bed->n; i++) {
+        const uint32_t *word = bed->watches[i].word;
+
+        if (!life_word_is_dead(shm_load(word)))
+            continue;
+        sys.wake(word, INT_MAX); /* the kernel woke one of those who watch */
+        shm_store(&helper.death, 1);
+    }
+}
+
+/* Who cannot be buried yet is tried again so soon; then less and less often. */
+#define BURY_AGAIN_NS (5 * NS_PER_MS)
+
+static mono_t bury_again(const struct bed *bed, mono_t next)
+{
+    static int64_t pause_ns; /* the helper's own */
+
+    if (!bed->dead) {
+        pause_ns = BURY_AGAIN_NS;
+        return next;
+    }
+    pause_ns = pause_ns * 2 < ROUND_NS ? pause_ns * 2 : ROUND_NS;
+    return mono_min(next, mono_add_ns(sys.now(), pause_ns));
+}
+
+/* Without started requests there is no tick. */
+static void go_to_sleep(uint32_t heard, mono_t next)
+{
+    struct bed bed = {.watches = {{&helper.bell, heard}}, .n = 1};
+    bool waiting = false;
+    struct enq *e;
+
+    watch_calls(&bed);
+    bed.lives = bed.n;
+    cds_list_for_each_entry (e, &helper.attachments, node) {
+        if (!e->desk.waiting || e->cut)
+            continue;
+        waiting = true;
+        watch_lives(&bed, e);
+    }
+    next = bury_again(&bed, next);
+    if (waiting || bed.full)
+        sys.wait(bed.watches, bed.n, next);
+    else
+        sys.sleep(bed.watches, bed.n, next);
+    note_deaths(&bed);
+    cds_list_for_each_entry (e, &helper.attachments, node)
+        if (e->desk.called && !e->cut)
+            call_watched(e->session.slot);
+}
+
 static void *helper_main(void *nothing)
 {
-    mono_t next = {0};
+    mono_t round = {0}, next;
 
+    /* not by pthread_setname_np(), from outside: that opens a file in /proc,
+       which makes the end of the process 10 times as slow */
+    prctl(PR_SET_NAME, "enq-helper");
     for (;;) {
         uint32_t heard = shm_load_acquire(&helper.bell);
-        struct sys_watch bell = {&helper.bell, heard};
 
         if (!next_order())
             return nothing;
-        next = round_if_due(next);
-        sys.sleep(&bell, next);
+        /* those who wait first: to bury somebody may take long */
+        if (shm_load(&helper.death))
+            look_at_desks(true);
+        round = round_if_due(round);
+        /* Awake: whoever lowers a deadline now must ring, and the bell is
+           heard before we sleep. Partner: helper_watch_slow(). */
+        shm_store_fence(&helper.wakes_ns, INT64_MAX);
+        next = mono_min(round, look_at_desks(false));
+        shm_store(&helper.wakes_ns, next.ns);
+        go_to_sleep(heard, next);
     }
 }
 
 /* --- in the application's threads --- */
 
+void helper_come_at(mono_t at)
+{
+    if (at.ns < shm_load(&helper.wakes_ns))
+        helper_ring();
+}
+
+void helper_watch_slow(struct enq *e, const struct entry *entry)
+{
+    int64_t deadline_ns = shm_load(&entry->deadline_ns);
+    mono_t at = {deadline_ns};
+
+    if (call_is_wanted(e->map, e->session.ref))
+        at = mono_min(at, notice_near(deadline_ns, shm_load(&entry->ttl_ms)));
+    watch_lower(&e->session, at.ns);
+    helper_come_at(at);
+}
+
+void helper_note(struct enq *e, enq_handle handle)
+{
+    uint64_t state;
+    struct entry *entry = entry_of_handle(e->map, handle, &state);
+
+    if (entry != NULL)
+        helper_watch(e, entry);
+}
+
+/* glibc takes the thread-local variables of the program and its libraries from
+   the thread's stack. */
+static int add_tls(struct dl_phdr_info *info, size_t size, void *bytes)
+{
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_TLS)
+            *(size_t *)bytes +=
+                info->dlpi_phdr[i].p_memsz + info->dlpi_phdr[i].p_align;
+    return 0;
+}
+
 /* Signals are for the application's threads. */
 static int start_thread(void)
 {
+    size_t stack = STACK_BYTES;
+
     sigset_t all, before;
     pthread_attr_t attr;
     pthread_t thread;
@@ -179,8 +399,11 @@ static int start_thread(void)
 
     shm_store(&wait_report_death, report_death);
     shm_store(&thread_drop_magazines, slab_thread_ends);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    rc = pthread_attr_init(&attr);
+    if (rc != 0)
+        return why(-rc, "cannot start the helper thread: %s", strerror(rc));
+    dl_iterate_phdr(add_tls, &stack);
+    pthread_attr_setstacksize(&attr, stack);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
@@ -189,15 +412,16 @@ static int start_thread(void)
     pthread_attr_destroy(&attr);
     if (rc != 0)
         return why(-rc, "cannot start the helper thread: %s", strerror(rc));
-    pthread_setname_np(thread, "enq-helper");
     helper.running = true;
     return 0;
 }
 
 static int give_order(struct order *order)
 {
-    int rc = 0;
+    int rc = 0, cancel;
 
+    /* the order is on our stack: we must be here when it is carried out */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pthread_mutex_lock(&helper.mutex);
     while (helper.order != NULL)
         pthread_cond_wait(&helper.changed, &helper.mutex);
@@ -208,10 +432,11 @@ static int give_order(struct order *order)
         helper.order = NULL;
         pthread_cond_broadcast(&helper.changed);
     }
-    ring_bell();
+    helper_ring();
     while (rc == 0 && !order->done)
         pthread_cond_wait(&helper.changed, &helper.mutex);
     pthread_mutex_unlock(&helper.mutex);
+    pthread_setcancelstate(cancel, NULL);
     return rc != 0 ? rc : order->rc;
 }
 

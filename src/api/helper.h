@@ -11,12 +11,31 @@
 #define API_HELPER_H
 
 #include "api/attachment.h"
+#include "table/watch.h"
 
 /* Begins e->session, starting the helper if need be. Faults, explained. */
 int helper_begin(struct enq *e);
 
 /* Ends it: its locks are released by the calling thread first. */
 void helper_end(struct enq *e);
+
+/* There is something for it to do. */
+void helper_ring(void);
+
+/* The same at a time that it may not know of. */
+void helper_come_at(mono_t at);
+
+void helper_watch_slow(struct enq *e, const struct entry *entry);
+
+/* A lock of this session has another deadline from now on: see watch.h. */
+HOT void helper_watch(struct enq *e, const struct entry *entry)
+{
+    if (unlikely(watch_is_late_for(&e->session, shm_load(&entry->deadline_ns))))
+        helper_watch_slow(e, entry);
+}
+
+/* The same of a lock whose deadline is another now. */
+void helper_note(struct enq *e, enq_handle handle);
 
 /* In a child of fork: forget the parent's helper. */
 void helper_forget(void);

@@ -8,7 +8,10 @@
 
 #include "api/attachment.h"
 #include "api/audit.h"
+#include "api/away.h"
+#include "api/helper.h"
 #include "table/ids.h"
+#include "table/inherit.h"
 
 /* Outcomes that need no more words than their own. */
 static int say(int rc, const char *verb)
@@ -26,7 +29,8 @@ ENQ_API int enq_unlock(struct enq *e, enq_handle handle, uint64_t token)
     int rc = attachment_enter(e, &t);
 
     if (unlikely(rc != 0))
-        return rc;
+        return rc == ATTACHMENT_AWAY ? remote_unlock(e->remote, handle, token)
+                                     : rc;
     rc = audit(e, t, hold_unlock(&e->session, t, handle, token));
     return likely(rc == ENQ_OK) ? rc : say(rc, "unlock");
 }
@@ -45,11 +49,16 @@ ENQ_API int enq_promote(struct enq *e, enq_handle handle, uint64_t token,
     struct enq_grant unwanted;
     struct thread *t;
     int rc = attachment_enter(e, &t);
+    bool away = attachment_is_away(&rc);
 
     if (rc != 0)
         return rc;
     if (grant == NULL)
         grant = &unwanted;
+    if (away) {
+        rc = remote_promote(e->remote, handle, token, grant);
+        return rc > 0 ? explain_promote(rc, &grant->blocker) : rc;
+    }
     rc = hold_promote(&e->session, t, handle, &token, &grant->blocker);
     audit(e, t, rc);
     grant->handle = handle;
@@ -65,7 +74,8 @@ ENQ_API int enq_demote(struct enq *e, enq_handle handle, uint64_t token)
     int rc = attachment_enter(e, &t);
 
     if (rc != 0)
-        return rc;
+        return rc == ATTACHMENT_AWAY ? remote_demote(e->remote, handle, token)
+                                     : rc;
     rc = audit(e, t, hold_demote(&e->session, t, handle, token));
     return say(rc, "demote");
 }
@@ -75,12 +85,18 @@ ENQ_API int enq_renew(struct enq *e, enq_handle handle, uint64_t token,
 {
     struct thread *t;
     int rc = attachment_enter(e, &t);
+    bool away = attachment_is_away(&rc);
 
     if (rc != 0)
         return rc;
     if (ttl_ms < ENQ_FOREVER)
         return why(-EINVAL, "the ttl is negative (%lld ms)", (long long)ttl_ms);
-    return say(hold_renew(&e->session, t, handle, token, ttl_ms), "renew");
+    if (away)
+        return remote_renew(e->remote, handle, token, ttl_ms);
+    rc = hold_renew(&e->session, t, handle, token, ttl_ms);
+    if (rc == ENQ_OK)
+        helper_note(e, handle);
+    return say(rc, "renew");
 }
 
 ENQ_API int enq_valid(struct enq *e, enq_handle handle)
@@ -88,8 +104,8 @@ ENQ_API int enq_valid(struct enq *e, enq_handle handle)
     int rc = attachment_look(e);
 
     if (unlikely(rc != 0))
-        return rc;
-    rc = hold_valid(e->map, e->session.ref, handle);
+        return rc == ATTACHMENT_AWAY ? remote_valid(e->remote, handle) : rc;
+    rc = hold_valid(e->map, &e->session, handle);
     return likely(rc == ENQ_OK) ? rc : say(rc, "rely on the lock");
 }
 
@@ -159,12 +175,15 @@ static int find(struct enq *e, const char *id, enq_handle *handle)
 ENQ_API int enq_find(struct enq *e, const char *id, enq_handle *handle)
 {
     int rc = attachment_look(e);
+    bool away = attachment_is_away(&rc);
 
     if (rc == 0)
         rc = judge_id(id);
     if (rc == 0 && handle == NULL)
         rc = why(-EINVAL, "nowhere to put the handle (NULL)");
-    return rc != 0 ? rc : find(e, id, handle);
+    if (rc != 0)
+        return rc;
+    return away ? remote_find(e->remote, id, handle) : find(e, id, handle);
 }
 
 ENQ_API int enq_id(struct enq *e, enq_handle handle, char *id)
@@ -172,15 +191,18 @@ ENQ_API int enq_id(struct enq *e, enq_handle handle, char *id)
     struct entry *entry;
     uint64_t state;
     int rc = attachment_look(e);
+    bool away = attachment_is_away(&rc);
 
     if (rc == 0 && id == NULL)
         rc = why(-EINVAL, "nowhere to put the id (NULL)");
-    if (rc != 0)
-        return rc;
+    if (rc != 0 || away)
+        return rc != 0 ? rc : remote_id(e->remote, handle, id);
     entry = entry_of_handle(e->map, handle, &state);
     if (entry == NULL || !state_is_live(state))
         return why(ENQ_NOTHELD, "the handle names no lock");
     ids_text(e->map, entry, state, id);
+    if (entry_of_handle(e->map, handle, &state) == NULL)
+        return why(ENQ_NOTHELD, "the handle names no lock");
     return ENQ_OK;
 }
 
@@ -189,20 +211,58 @@ ENQ_API int enq_adopt(struct enq *e, const char *id, struct enq_grant *grant)
     struct thread *t;
     enq_handle handle;
     int rc = attachment_enter(e, &t);
+    bool away = attachment_is_away(&rc);
 
     if (rc == 0)
         rc = judge_id(id);
     if (rc == 0 && grant == NULL)
         rc = why(-EINVAL, "nowhere to put the grant (NULL)");
+    if (rc == 0 && away)
+        return remote_adopt(e->remote, id, grant);
     if (rc == 0)
         rc = find(e, id, &handle);
     if (rc != 0)
         return rc;
     grant->blocker.owner[0] = '\0';
     rc = audit(e, t, hold_adopt(&e->session, t, handle, grant));
+    if (rc == ENQ_OK)
+        helper_note(e, grant->handle);
     if (rc == ENQ_REFUSED)
         return why(rc, "lock \"%.127s\" is no orphan: its process lives", id);
     return say(rc, "adopt");
+}
+
+ENQ_API int enq_inherit(struct enq *e, struct enq_info *out, size_t n,
+    size_t *got)
+{
+    struct thread *t;
+    int rc = attachment_enter(e, &t);
+
+    if (got != NULL)
+        *got = 0;
+    if (rc == 0 && (out == NULL || n == 0 || got == NULL))
+        rc = why(-EINVAL, "no room for what there is to inherit (NULL, or 0)");
+    if (rc != 0)
+        return rc == ATTACHMENT_AWAY ? away_refuse(e, "enq_inherit()") : rc;
+    rc = audit(e, t, inherit(&e->session, t, out, n, got));
+    for (size_t i = 0; i < *got; i++)
+        helper_note(e, out[i].handle);
+    return say(rc, "inherit");
+}
+
+ENQ_API int enq_abandon(struct enq *e, enq_handle handle, uint64_t token)
+{
+    struct thread *t;
+    int rc = attachment_enter(e, &t);
+
+    if (rc != 0)
+        return rc == ATTACHMENT_AWAY ? away_refuse(e, "enq_abandon()") : rc;
+    rc = audit(e, t, abandon(&e->session, t, handle, token));
+    if (rc == ENQ_REFUSED)
+        return why(rc,
+            "only a LEASE or KEEP lock of this attachment can be "
+            "abandoned");
+    return say(rc, "abandon");
 }
 
 ENQ_API int enq_break(struct enq *e, const char *id)
@@ -210,9 +270,12 @@ ENQ_API int enq_break(struct enq *e, const char *id)
     struct thread *t;
     enq_handle handle;
     int rc = attachment_enter(e, &t);
+    bool away = attachment_is_away(&rc);
 
     if (rc == 0)
         rc = judge_id(id);
+    if (rc == 0 && away)
+        return remote_break(e->remote, id);
     if (rc == 0)
         rc = find(e, id, &handle);
     if (rc != 0)

@@ -5,22 +5,33 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "api/attachment.h"
+#include "api/away.h"
 #include "sync/life.h"
 #include "table/check.h"
 #include "table/heal.h"
+#include "table/hold.h"
 #include "table/survey.h"
 #include "table/tell.h"
+
+static int begin_look(const struct enq *e)
+{
+    int rc = attachment_look(e);
+
+    return rc == 0 ? map_judge_whole(e->map) : rc;
+}
 
 /* --- list --- */
 
 struct list {
     struct survey_filter filter;
     struct survey_found *found;
-    struct enq_info *copies; /* of a frozen name only */
-    size_t room, total;
+    struct enq_info *copies; /* of a frozen name only: twice the room, for
+                                those before the moment and those of it */
+    size_t room, total, copied;
 };
 
 static void list_free(struct list *l)
@@ -31,18 +42,46 @@ static void list_free(struct list *l)
     l->copies = NULL;
 }
 
-/* Memory first: none is asked for while a name is frozen. */
-static int list_room(struct list *l, bool copies)
+#define HUGE_BYTES ((size_t)2 << 20)
+
+/* In huge pages where the kernel has them: 60 MB, which 100,000 locks take,
+   cost 15,000 page faults otherwise, and those a third of the time. */
+static void *list_memory(size_t bytes)
 {
-    l->room = l->total + l->total / 8 + 256;
+    void *memory;
+
+    if (bytes < HUGE_BYTES)
+        return malloc(bytes);
+    bytes = (bytes + HUGE_BYTES - 1) / HUGE_BYTES * HUGE_BYTES;
+    memory = aligned_alloc(HUGE_BYTES, bytes);
+    if (memory != NULL)
+        (void)madvise(memory, bytes, MADV_HUGEPAGE);
+    return memory;
+}
+
+/* The kernel finds the memory before, not while others are kept waiting. */
+static void touch(void *memory, size_t bytes)
+{
+    volatile char *p = memory;
+
+    for (size_t i = 0; i < bytes; i += PAGE_BYTES)
+        p[i] = 0;
+}
+
+/* Memory first: none is asked for while a name is frozen. */
+static int list_room(struct list *l, size_t expected, bool copies)
+{
+    l->room = expected + expected / 8 + 256;
     list_free(l);
-    l->found = malloc(l->room * sizeof(*l->found));
+    l->found = list_memory(l->room * sizeof(*l->found));
     if (copies)
-        l->copies = malloc(l->room * sizeof(*l->copies));
-    if (l->found != NULL && (!copies || l->copies != NULL))
-        return 0;
-    list_free(l);
-    return why(-ENOMEM, "no memory to list %zu locks", l->room);
+        l->copies = list_memory(2 * l->room * sizeof(*l->copies));
+    if (l->found == NULL || (copies && l->copies == NULL)) {
+        list_free(l);
+        return why(-ENOMEM, "no memory to list %zu locks", l->room);
+    }
+    touch(l->found, l->room * sizeof(*l->found));
+    return 0;
 }
 
 /* The texts are written whole, up to their zeros: what is behind them is the
@@ -80,7 +119,7 @@ static int gather(const struct map *map, struct list *l)
     int rc;
 
     do {
-        rc = list_room(l, false);
+        rc = list_room(l, l->total, false);
         if (rc != 0)
             return rc;
         l->total = survey_list(map, &l->filter, l->found, l->room);
@@ -88,36 +127,59 @@ static int gather(const struct map *map, struct list *l)
     return 0;
 }
 
-static void copy_frozen(const struct map *map, struct list *l)
+/* Into l: those that were found before, or by itself. */
+static void keep_copies(const struct map *map, struct list *l,
+    struct survey_found *found, size_t n)
 {
     struct tell_clocks clocks = tell_clocks();
 
-    for (size_t i = 0; i < l->total; i++)
-        if (copy_one(map, &l->found[i], &clocks, &l->copies[i]))
-            l->found[i].copy = &l->copies[i];
+    for (size_t i = 0; i < n; i++)
+        if (found[i].copy == NULL &&
+            copy_one(map, &found[i], &clocks, &l->copies[l->copied]))
+            found[i].copy = &l->copies[l->copied++];
 }
 
-/* All of a name at one moment. */
-static int gather_frozen(struct enq *e, struct list *l)
+static int look_frozen(struct enq *e, struct thread *t, struct list *l,
+    const struct list *before)
 {
     struct survey_freeze freeze;
+    int rc = survey_freeze(e->map, t, l->filter.name, &freeze);
+
+    if (rc != 0)
+        return rc;
+    l->total = survey_again(e->map, &l->filter, before->found, before->total,
+        l->found, l->room);
+    if (l->total <= l->room)
+        keep_copies(e->map, l, l->found, l->total);
+    survey_thaw(e->map, t, &freeze);
+    return 0;
+}
+
+/* All of a name at one moment. They are found and copied before, with nobody
+   kept waiting; what is left for the moment itself is to see which of them
+   are still the same grants, and to copy the others: for 100,000 locks 1.4 ms
+   instead of 5. */
+static int gather_frozen(struct enq *e, struct list *l)
+{
+    struct list before = {.filter = l->filter};
     struct thread *t;
     int rc = attachment_enter(e, &t);
 
     if (rc != 0)
         return rc;
     do {
-        rc = list_room(l, true);
+        before.total = l->total;
+        l->copied = 0;
+        rc = gather(e->map, &before);
         if (rc == 0)
-            rc = survey_freeze(e->map, t, l->filter.name, &freeze);
-        if (rc != 0)
-            return rc;
-        l->total = survey_list(e->map, &l->filter, l->found, l->room);
-        if (l->total <= l->room)
-            copy_frozen(e->map, l);
-        survey_thaw(e->map, t, &freeze);
-    } while (l->total > l->room);
-    return 0;
+            rc = list_room(l, before.total, true);
+        if (rc == 0) {
+            keep_copies(e->map, l, before.found, before.total);
+            rc = look_frozen(e, t, l, &before);
+        }
+    } while (rc == 0 && l->total > l->room);
+    list_free(&before);
+    return rc;
 }
 
 static const char *or_all(const char *text)
@@ -129,10 +191,14 @@ ENQ_API int enq_list(struct enq *e, const char *name, const char *owner,
     struct enq_info *out, size_t n, size_t *total)
 {
     struct list l = {.filter = {or_all(name), or_all(owner)}};
-    int rc = attachment_look(e);
+    int rc = begin_look(e);
+    bool away = attachment_is_away(&rc);
 
     if (rc == 0 && n > 0 && out == NULL)
         rc = why(-EINVAL, "nowhere to put the list (NULL)");
+    if (rc == 0 && away)
+        return remote_list(e->remote, l.filter.name, l.filter.owner, out, n,
+            total);
     if (rc != 0)
         return rc;
     rc = l.filter.name == NULL || e->readonly ? gather(e->map, &l)
@@ -152,13 +218,17 @@ ENQ_API int enq_list(struct enq *e, const char *name, const char *owner,
 ENQ_API int enq_stat(struct enq *e, struct enq_stats *out)
 {
     struct enq_stats stats = {.size = sizeof(stats)};
-    int rc = attachment_look(e);
+    int rc = begin_look(e);
+    bool away = attachment_is_away(&rc);
 
+    if (rc == 0 && (out == NULL || out->size < sizeof(size_t)))
+        rc = why(-EINVAL, "no room for statistics: set size");
+    if (rc == 0 && away)
+        rc = remote_stat(e->remote, &stats);
+    else if (rc == 0)
+        survey_stats(e->map, &stats);
     if (rc != 0)
         return rc;
-    if (out == NULL || out->size < sizeof(size_t))
-        return why(-EINVAL, "no room for statistics: set size");
-    survey_stats(e->map, &stats);
     stats.size = out->size;
     if (out->size > sizeof(stats)) {
         memset((char *)out + sizeof(stats), 0, out->size - sizeof(stats));
@@ -173,7 +243,7 @@ ENQ_API int enq_stat(struct enq *e, struct enq_stats *out)
 
 static void look_for_dead(const struct map *map, struct check_report *report)
 {
-    for (uint32_t i = 0; i < shm_load(&map->h->sessions_high); i++) {
+    for (uint32_t i = 0; i < map_sessions(map); i++) {
         session_ref_t ref = shm_load_acquire(&map->sessions[i].ref);
 
         if (ref != 0 && session_is_dead(map, ref) &&
@@ -195,10 +265,13 @@ static void look_at_room(const struct map *map, struct check_report *report)
             "%s has lost its name: no new locks are granted; restart its "
             "users",
             map->path);
-    if ((stats.held + stats.waiting) * 10 > stats.slots_max * 9)
-        check_note(report, "the table is nearly full: %llu of %llu",
-            (unsigned long long)(stats.held + stats.waiting),
-            (unsigned long long)stats.slots_max);
+    if ((stats.held + stats.waiting) * 10 > (uint64_t)map->entries_max * 9)
+        check_note(report, "the table is nearly full: %llu of %u",
+            (unsigned long long)(stats.held + stats.waiting), map->entries_max);
+    else if (shm_load(&map->h->slab_pages) >= map->h->slab_pages_max &&
+        shm_load(&map->h->orphan_pages) == 0)
+        check_note(report,
+            "no page is left: sessions that need one more get ENQ_EFULL");
 }
 
 static int doctor(struct enq *e, uint32_t flags, struct check_report *report)
@@ -218,6 +291,8 @@ static int doctor(struct enq *e, uint32_t flags, struct check_report *report)
     if (flags & ENQ_DOCTOR_FIX) {
         bury_dead(&e->session, t);
         rc = heal_all(e->map, t);
+        if (rc == 0)
+            hold_sweep_all(&e->session, t);
     }
     return rc != 0 ? rc : check_table(e->map, t, report);
 }
@@ -225,7 +300,8 @@ static int doctor(struct enq *e, uint32_t flags, struct check_report *report)
 ENQ_API int enq_doctor(struct enq *e, uint32_t flags, char *report, size_t n)
 {
     struct check_report r = {report, n, 0, 0};
-    int rc = attachment_look(e);
+    int rc = begin_look(e);
+    bool away = attachment_is_away(&rc);
 
     if (rc != 0)
         return rc;
@@ -236,6 +312,9 @@ ENQ_API int enq_doctor(struct enq *e, uint32_t flags, char *report, size_t n)
     if (e->readonly && flags != 0)
         return attachment_refuse(e);
     report[0] = '\0';
+    if (away)
+        return flags != 0 ? away_refuse(e, "mending")
+                          : remote_doctor(e->remote, report, n);
     rc = doctor(e, flags, &r);
     if (rc != 0)
         return rc;
@@ -291,7 +370,7 @@ static void dump_slots(struct dump *d)
     const struct map *map = d->map;
     char text[256];
 
-    for (uint32_t i = 0; i < map->h->sessions_high; i++) {
+    for (uint32_t i = 0; i < map_sessions(map); i++) {
         const struct session_slot *s = &map->sessions[i];
         if (s->ref == 0)
             continue;
@@ -299,7 +378,7 @@ static void dump_slots(struct dump *d)
             s->pid, session_is_dead(map, s->ref) ? " DEAD" : "", s->loose);
         put(d, text);
     }
-    for (uint32_t i = 0; i < map->h->threads_high; i++) {
+    for (uint32_t i = 0; i < map_threads(map); i++) {
         const struct thread_slot *t = &map->threads[i];
         if (t->ref == 0)
             continue;
@@ -392,10 +471,10 @@ static bool dump_entry(void *context, struct entry *e)
 ENQ_API int enq_dump(struct enq *e, int fd)
 {
     struct dump d = {.fd = fd};
-    int rc = attachment_look(e);
+    int rc = begin_look(e);
 
     if (rc != 0)
-        return rc;
+        return rc == ATTACHMENT_AWAY ? away_refuse(e, "a dump") : rc;
     d.map = e->map;
     dump_header(&d);
     dump_slots(&d);

@@ -2,6 +2,7 @@
  * open.c - floor 5: enq_open, enq_close, enq_unlink.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,18 +13,35 @@
 #include "api/options.h"
 #include "segment/attach.h"
 #include "segment/file.h"
+#include "sync/life.h"
 #include "table/heal.h"
 
-int attachment_refuse(const struct enq *e)
+static const char *name_of(const struct enq *e)
+{
+    return e->remote != NULL ? remote_name(e->remote) : e->path;
+}
+
+int attachment_refuse_look(const struct enq *e)
 {
     if (e == NULL)
         return why(-EINVAL, "no attachment (NULL)");
-    if (!process_is(e->life))
-        return why(ENQ_EFORKED,
-            "the attachment to %s was made by the parent of this process: open "
-            "another one here",
-            e->path);
-    return why(-EROFS, "the attachment to %s is for looking only", e->path);
+    if (e->remote != NULL && remote_is_ours(e->remote))
+        return ATTACHMENT_AWAY;
+    return why(ENQ_EFORKED,
+        "the attachment to %s was made by the parent of this process: open "
+        "another one here",
+        name_of(e));
+}
+
+int attachment_refuse(const struct enq *e)
+{
+    bool away = e != NULL && e->remote != NULL;
+
+    if (e == NULL || (away ? !remote_is_ours(e->remote) : !process_is(e->life)))
+        return attachment_refuse_look(e);
+    if (away && !e->readonly)
+        return ATTACHMENT_AWAY;
+    return why(-EROFS, "the attachment to %s is for looking only", name_of(e));
 }
 
 /* --- options --- */
@@ -89,18 +107,28 @@ static void default_owner(const char *wanted, char owner[ENQ_OWNER_BYTES])
 
 /* --- open and close --- */
 
-static int get_map(struct enq *e, const struct map_wish *wish)
+/* To be left again. 0: out of memory, explained. */
+static uint64_t enter_process(void)
 {
     bool fresh;
-    int rc;
+    uint64_t life = process_enter(&fresh);
 
-    e->life = process_enter(&fresh);
-    if (e->life == 0)
-        return why(-ENOMEM, "out of memory");
-    if (fresh) {
+    if (life == 0)
+        why(-ENOMEM, "out of memory");
+    else if (fresh) {
         map_forget_all();
         helper_forget();
     }
+    return life;
+}
+
+static int get_map(struct enq *e, const struct map_wish *wish)
+{
+    int rc;
+
+    e->life = enter_process();
+    if (e->life == 0)
+        return -ENOMEM;
     rc = map_attach(e->path, wish, &e->map);
     if (rc == 0) {
         e->map->heal = heal;
@@ -121,16 +149,51 @@ static void put_map(struct enq *e)
     thread_leave_idle();
 }
 
+/* In the child of a fork the parent may have been changing its lists: they are
+   left alone. */
+static void discard(struct enq *e)
+{
+    if (e->life == 0 || e->life == LIFE_AWAY ||
+        process_is(e->life)) /* 0: refused before it began */
+        desk_end(&e->desk);
+    else
+        desk_forget(&e->desk);
+    free(e);
+}
+
 static int begin(struct enq *e, const struct map_wish *wish)
 {
-    int rc = get_map(e, wish);
+    /* before anything is made */
+    int rc = e->readonly ? 0 : life_possible();
 
+    if (rc == 0)
+        rc = get_map(e, wish);
     if (rc != 0 || e->readonly)
         return rc;
     rc = helper_begin(e);
     if (rc != 0)
         put_map(e);
     return rc;
+}
+
+/* The segment is the bridge's affair: what concerns a new one is ignored. */
+static int begin_away(struct enq *e, const char *address,
+    const struct enq_open_opts *o)
+{
+    struct remote_wish wish = {
+        enter_process(), address, e->owner, o->token, o->grace_ms};
+
+    if (wish.life == 0)
+        return -ENOMEM;
+    process_leave();
+    e->life = LIFE_AWAY;
+    if (o->cafile != NULL || o->certfile != NULL || o->keyfile != NULL)
+        return why(-EOPNOTSUPP,
+            "this version has no encryption: certificates are of no use");
+    if (o->grace_ms < 0)
+        return why(-EINVAL, "the grace period is negative (%lld ms)",
+            (long long)o->grace_ms);
+    return remote_open(&e->remote, &wish);
 }
 
 ENQ_API int enq_open(struct enq **out, const char *address,
@@ -154,12 +217,18 @@ ENQ_API int enq_open(struct enq **out, const char *address,
     if (e == NULL)
         return why(-ENOMEM, "out of memory");
     e->readonly = wish.readonly;
+    desk_begin(&e->desk);
     default_owner(o.owner, e->owner);
-    rc = file_path(address, e->path);
-    if (rc == 0)
-        rc = begin(e, &wish);
+    address = file_address(address);
+    if (remote_is_named(address)) {
+        rc = begin_away(e, address, &o);
+    } else {
+        rc = file_path(address, e->path);
+        if (rc == 0)
+            rc = begin(e, &wish);
+    }
     if (rc != 0)
-        free(e);
+        discard(e);
     else
         *out = e;
     return rc;
@@ -171,7 +240,9 @@ ENQ_API void enq_close(struct enq *e)
 
     if (e == NULL)
         return;
-    if (process_is(e->life)) {
+    if (e->remote != NULL)
+        remote_close(e->remote);
+    else if (process_is(e->life)) {
         if (!e->readonly) {
             t = thread_enter(e->map);
             if (t != NULL)
@@ -180,30 +251,53 @@ ENQ_API void enq_close(struct enq *e)
         }
         put_map(e);
     }
-    free(e);
+    discard(e);
 }
 
 /* --- unlink --- */
 
-/* Those attached are told at once, by a flag in the segment; if somebody else
-   removes the file, their helper threads notice within a second. */
-static void tell_attached(const char *path)
+/*
+ * Those attached are told by a flag in the segment, before the name is free for
+ * another: else both would give locks, and tokens, for a moment. It is taken
+ * back if the file stays; who dies in between leaves that to the others' helper
+ * threads, who look each second, as they do when somebody else removes it.
+ */
+/* Somebody's file at the end of a mistyped path. What was cut off, or is all
+   zeros, may be what is left of a space. */
+static bool is_strange(const char *path)
+{
+    uint64_t magic = LAYOUT_MAGIC, none = 0, begin;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t n;
+
+    if (fd < 0)
+        return false;
+    n = read(fd, &begin, sizeof(begin));
+    close(fd);
+    return n > 0 && memcmp(&begin, &magic, (size_t)n) != 0 &&
+        memcmp(&begin, &none, (size_t)n) != 0;
+}
+
+static int remove_and_tell(const char *path)
 {
     struct map_wish wish = {.existing = true};
-    struct map *map;
-    bool fresh;
+    struct map *map = NULL;
+    int rc = 0;
 
-    if (process_enter(&fresh) == 0)
-        return;
-    if (fresh) {
-        map_forget_all();
-        helper_forget();
-    }
-    if (map_attach(path, &wish, &map) == 0) {
-        shm_store(&map->h->unlinked, 1);
+    if (map_attach(path, &wish, &map) != 0)
+        map = NULL; /* damaged, or of another kind: it goes all the same */
+    if (map == NULL && is_strange(path))
+        return why(-EINVAL, "%s is no lock space: not removed", path);
+    if (map != NULL)
+        shm_store_fence(&map->h->unlinked, 1);
+    ENQ_POINT("unlink.told");
+    if (unlink(path) != 0)
+        rc = why(-errno, "cannot remove %s: %s", path, strerror(errno));
+    if (map != NULL) /* again: somebody may have taken it back meanwhile */
+        shm_store(&map->h->unlinked, rc == 0);
+    if (map != NULL)
         map_put(map);
-    }
-    process_leave();
+    return rc;
 }
 
 ENQ_API int enq_unlink(const char *address)
@@ -213,8 +307,9 @@ ENQ_API int enq_unlink(const char *address)
 
     if (rc != 0)
         return rc;
-    tell_attached(path);
-    if (unlink(path) != 0)
-        return why(-errno, "cannot remove %s: %s", path, strerror(errno));
-    return ENQ_OK;
+    if (enter_process() == 0)
+        return -ENOMEM;
+    rc = remove_and_tell(path);
+    process_leave();
+    return rc;
 }

@@ -2,7 +2,7 @@
  * bytes.h - floor 0: copying and reading short runs of bytes.
  *
  * Names, keys and owners are some ten bytes long. For those a call of memcpy
- * costs more than the copy; two moves that overlap do any length from 8 to 16,
+ * costs more than the copy: two moves that overlap do any length from 8 to 16,
  * two halves any from 4 to 7, and no byte outside is touched.
  */
 #ifndef BASE_BYTES_H
@@ -28,35 +28,44 @@ static inline uint32_t bytes_load4(const char *p)
     return w;
 }
 
-/* 0 to 8 bytes as one word: different words for different bytes of one n. */
-static inline uint64_t bytes_word(const char *p, size_t n)
+/* Every byte of a run of 1 to 16, in two words: different words for different
+   bytes of one length. */
+struct bytes_ends {
+    uint64_t first, last;
+};
+
+static inline struct bytes_ends bytes_ends(const char *p, size_t n)
 {
+    if (n >= 8)
+        return (struct bytes_ends){bytes_load8(p), bytes_load8(p + (n - 8))};
     if (n >= 4)
-        return (uint64_t)bytes_load4(p) << 32 | bytes_load4(p + (n - 4));
-    if (n == 0)
-        return 0;
-    return (uint64_t)(uint8_t)p[0] << 16 | (uint64_t)(uint8_t)p[n / 2] << 8 |
-        (uint8_t)p[n - 1];
+        return (struct bytes_ends){bytes_load4(p), bytes_load4(p + (n - 4))};
+    return (struct bytes_ends){
+        (uint8_t)p[0], (uint64_t)(uint8_t)p[n / 2] << 8 | (uint8_t)p[n - 1]};
 }
 
+static inline void bytes_put_ends(char *to, struct bytes_ends w, size_t n)
+{
+    if (n >= 8) {
+        memcpy(to, &w.first, 8);
+        memcpy(to + n - 8, &w.last, 8);
+    } else if (n >= 4) {
+        memcpy(to, &w.first, 4);
+        memcpy(to + n - 4, &w.last, 4);
+    } else {
+        to[0] = (char)w.first;
+        to[n / 2] = (char)(w.last >> 8);
+        to[n - 1] = (char)w.last;
+    }
+}
+
+/* n is not 0. */
 static inline void bytes_copy(char *to, const char *from, size_t n)
 {
-    uint64_t first, last;
-
-    if (n > 16 || n < 4) {
+    if (n <= 16)
+        bytes_put_ends(to, bytes_ends(from, n), n);
+    else
         memcpy(to, from, n);
-        return;
-    }
-    if (n >= 8) {
-        first = bytes_load8(from);
-        last = bytes_load8(from + (n - 8));
-        memcpy(to, &first, 8);
-        memcpy(to + n - 8, &last, 8);
-    } else {
-        uint32_t head = bytes_load4(from), tail = bytes_load4(from + (n - 4));
-        memcpy(to, &head, 4);
-        memcpy(to + n - 4, &tail, 4);
-    }
 }
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * hash.h - floor 0: a keyed 64-bit hash of short strings.
  *
- * Multiply-and-fold over 8-byte words. Keyed by the space's random seed, so
- * that keys chosen by an outsider do not all meet in one bucket line. Not for
- * secrets.
+ * Multiply-and-fold over pairs of 8-byte words. Keyed by the space's random
+ * seed, so that keys chosen by an outsider do not all meet in one bucket line.
+ * Not for secrets.
  */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
@@ -21,14 +21,51 @@ static inline uint64_t hash_fold(uint64_t a, uint64_t b)
     return (uint64_t)r ^ (uint64_t)(r >> 64);
 }
 
-static inline uint64_t hash_bytes(const char *p, size_t n, uint64_t seed)
-{
-    uint64_t h = seed ^ UINT64_C(0x9e3779b97f4a7c15) ^ n;
+#define HASH_STEP UINT64_C(0xd6e8feb86659fd93)
+#define HASH_LAST UINT64_C(0xa3b195354a39b70d)
 
-    for (; n > 8; p += 8, n -= 8)
-        h = hash_fold(h ^ bytes_load8(p), UINT64_C(0xd6e8feb86659fd93));
-    h = hash_fold(h ^ bytes_word(p, n), UINT64_C(0xa3b195354a39b70d));
-    return h ^ (h >> 29);
+/* Both factors depend on what nobody outside knows: a constant there could be
+   met by chosen bytes, and the product would be zero for all of them. */
+static inline uint64_t hash_mix(uint64_t h, struct bytes_ends w, uint64_t salt)
+{
+    return hash_fold(h ^ w.first, (h << 32 | h >> 32) ^ salt ^ w.last);
+}
+
+/* The last 1 to 16 bytes of a text: one multiplication for most names. */
+static inline uint64_t hash_end(struct bytes_ends w, size_t n, uint64_t h)
+{
+    return hash_mix(h, w, HASH_LAST + n);
+}
+
+/* n > 16: all but the last 16 bytes or less. */
+static inline uint64_t hash_front(const char **p, size_t *n, uint64_t h)
+{
+    for (; *n > 16; *p += 16, *n -= 16)
+        h = hash_mix(h, bytes_ends(*p, 16), HASH_STEP);
+    return h;
+}
+
+static inline uint64_t hash_bytes(const char *p, size_t n, uint64_t h)
+{
+    if (n == 0)
+        return hash_fold(h, HASH_STEP);
+    if (n > 16)
+        h = hash_front(&p, &n, h ^ n);
+    return hash_end(bytes_ends(p, n), n, h);
+}
+
+/* The same, and copies the bytes (n > 0): read once for both. */
+static inline uint64_t hash_copy(char *to, const char *p, size_t n, uint64_t h)
+{
+    struct bytes_ends w;
+
+    if (n > 16) {
+        memcpy(to, p, n);
+        return hash_bytes(p, n, h);
+    }
+    w = bytes_ends(p, n);
+    bytes_put_ends(to, w, n);
+    return hash_end(w, n, h);
 }
 
 #endif

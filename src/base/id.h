@@ -1,11 +1,11 @@
 /*
  * id.h - floor 0: names of locks.
  *
- * libuuid's random uuid costs 1.9 us, forty times a whole lock and unlock
- * (research/mech.md), so that it makes one per session only. A lock that
- * brings no id of its own is named by arithmetic: the first half is its
- * session's, the second the handle. The text is made on demand, and turned
- * back without a search.
+ * A random uuid costs 1.9 us of libuuid and half a microsecond of the kernel,
+ * many times a whole lock and unlock, so that there is one per session only.
+ * A lock that brings no id of its own is named by arithmetic: the first half
+ * is its session's, the second the handle. The text is made on demand, and
+ * turned back without a search.
  *
  *	byte 0..7    session's half, with version 4 in byte 6
  *	byte 8..15   variant 10b, then the handle's 62 bits that matter
@@ -18,7 +18,7 @@
 
 #define ID_TEXT_BYTES 37 /* with the zero */
 
-/* 16 random bytes. */
+/* A random uuid, version 4. Safe in the child of a fork of a busy process. */
 void id_random(uint8_t uuid[16]);
 
 /* The session's half of an id: eight bytes of a random uuid. */

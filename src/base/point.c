@@ -1,8 +1,8 @@
 /*
- * point.c - floor 0: crash points, in the crash profile only.
+ * point.c - floor 0: crash points, where they are built in (see point.h).
  *
- * The environment is read at each pass: a test arms a point after the
- * attachment is made. Passing is slow, and may be: this is a test build.
+ * The environment is read at each pass of a named point: a test arms one after
+ * the attachment is made. That is slow, and may be: this is a test build.
  */
 #include "base/point.h"
 
@@ -12,9 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
+void (*point_hook)(const struct point *);
+
 static unsigned long passes;
 
-void point_pass(const char *name)
+static void die_if_armed(const char *name)
 {
     const char *armed = getenv("ENQ_CRASH");
     size_t n = strlen(name);
@@ -28,6 +30,13 @@ void point_pass(const char *name)
         return;
     if (__atomic_add_fetch(&passes, 1, __ATOMIC_RELAXED) == nth)
         kill(getpid(), SIGKILL);
+}
+
+void point_pass(const struct point *p)
+{
+    die_if_armed(p->name);
+    if (point_hook != NULL)
+        point_hook(p);
 }
 #else
 typedef int point_is_empty;

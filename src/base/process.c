@@ -12,46 +12,67 @@
 #define RENEWING UINT64_MAX
 
 uint64_t *process_page;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t mutex;
 static uint64_t lives;
+static bool inherited;    /* what the mutex guards is the parent's still */
+static int cancel_before; /* of the thread that has the mutex */
 
-static void make_page(void)
+/* Not by pthread_once(): what failed for want of memory is tried again. */
+static bool have_page(void)
 {
-    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
-        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint64_t *none = NULL;
+    void *page;
 
-    if (page != MAP_FAILED && madvise(page, 4096, MADV_WIPEONFORK) == 0)
-        process_page = page;
+    if (shm_load_acquire(&process_page) != NULL)
+        return true;
+    page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+        -1, 0);
+    if (page == MAP_FAILED)
+        return false;
+    if (madvise(page, 4096, MADV_WIPEONFORK) != 0 ||
+        !shm_cas(&process_page, &none, page))
+        munmap(page, 4096); /* or another thread was quicker */
+    return shm_load_acquire(&process_page) != NULL;
 }
 
 /* The page is wiped: a new life begins, by exactly one of those who see it.
    The parent's mutex may have been copied locked. */
-static bool begin_life(void)
+static void begin_life(void)
 {
     uint64_t wiped = 0;
 
     if (!shm_cas(process_page, &wiped, RENEWING))
-        return false;
+        return;
     pthread_mutex_init(&mutex, NULL);
+    inherited = true;
     lives++;
     shm_store_release(process_page, lives);
-    return true;
 }
 
+/* Files are opened and locked under the mutex, which are points at which a
+   thread may be cancelled. */
 uint64_t process_enter(bool *fresh)
 {
-    pthread_once(&once, make_page);
-    if (process_page == NULL)
+    int before;
+
+    if (!have_page())
         return 0;
-    *fresh = begin_life();
+    begin_life();
     while (shm_load_acquire(process_page) == RENEWING)
         sched_yield();
+    ENQ_POINT("process.renewed");
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     pthread_mutex_lock(&mutex);
+    cancel_before = before;
+    *fresh = inherited; /* of two who come at once, the first inside */
+    inherited = false;
     return shm_load(process_page);
 }
 
 void process_leave(void)
 {
+    int before = cancel_before;
+
     pthread_mutex_unlock(&mutex);
+    pthread_setcancelstate(before, NULL);
 }

@@ -48,14 +48,29 @@ static inline mono_t mono_min(mono_t a, mono_t b)
     return a.ns < b.ns ? a : b;
 }
 
+static inline mono_t mono_max(mono_t a, mono_t b)
+{
+    return a.ns > b.ns ? a : b;
+}
+
 static inline bool mono_reached(mono_t deadline, mono_t now)
 {
     return now.ns >= deadline.ns;
 }
 
+/* Either may have been read from a damaged segment. */
+static inline int64_t mono_ns_between(mono_t from, mono_t to)
+{
+    int64_t ns;
+
+    if (__builtin_sub_overflow(to.ns, from.ns, &ns))
+        return to.ns > from.ns ? INT64_MAX : INT64_MIN;
+    return ns;
+}
+
 static inline int64_t mono_ms_between(mono_t from, mono_t to)
 {
-    return (to.ns - from.ns) / NS_PER_MS;
+    return mono_ns_between(from, to) / NS_PER_MS;
 }
 
 #endif

@@ -13,7 +13,7 @@
 
 static __thread char why_text[512];
 static __thread why_words_fn *why_words; /* NULL: why_text is the sentence */
-static __thread char why_facts[WHY_FACTS_BYTES];
+static __thread _Alignas(8) char why_facts[WHY_FACTS_BYTES];
 
 int why(int result, const char *format, ...)
 {
@@ -26,12 +26,10 @@ int why(int result, const char *format, ...)
     return result;
 }
 
-int why_later(int result, why_words_fn *words, const void *facts, size_t n)
+void *why_later(why_words_fn *words)
 {
-    enq_assert(n <= sizeof(why_facts));
-    memcpy(why_facts, facts, n);
     why_words = words;
-    return result;
+    return why_facts;
 }
 
 ENQ_API const char *enq_why(void)

@@ -6,75 +6,80 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/bytes.h"
+#include "base/atomic.h"
 #include "base/hash.h"
 #include "base/why.h"
 
-/* Room needed by `text` with its zero, never looking past `limit`. */
-static size_t text_bytes(const char *text, size_t limit)
+/* --- what does not fit --- */
+
+static int name_too_long(const char *name)
 {
-    return strnlen(text, limit) + 1;
+    return why(-ENAMETOOLONG,
+        "object name \"%.32s...\" is longer than %d bytes", name,
+        ENQ_NAME_BYTES - 1);
 }
 
-static int pack_name(struct key *key, char *buf, const char *name,
-    uint64_t *hash)
+/* More than `room`; more than a key may have at all? */
+static int fields_too_long(const char *name, uint32_t field, size_t bytes)
 {
-    size_t n;
-
-    if (name == NULL || name[0] == '\0')
-        return why(-EINVAL, "the request has no object name");
-    n = text_bytes(name, ENQ_NAME_BYTES);
-    if (n > ENQ_NAME_BYTES)
-        return why(-ENAMETOOLONG,
-            "object name \"%.32s...\" is longer than %d bytes", name,
-            ENQ_NAME_BYTES - 1);
-    bytes_copy(buf, name, n);
-    key->name_bytes = (uint16_t)n;
-    /* from the caller's bytes, not from the copy: reading what was just
-       written, at another width, stalls */
-    *hash = hash_bytes(name, n, *hash);
-    key->name_hash = (uint32_t)*hash;
-    return 0;
+    if (bytes <= ENQ_KEY_BYTES)
+        return -ENOBUFS;
+    return why(-ENAMETOOLONG,
+        "the key of \"%.64s\" is longer than %d bytes (field %u)", name,
+        ENQ_KEY_BYTES, field + 1);
 }
 
-static int pack_fields(struct key *key, char *buf, const struct enq_req *req,
-    uint64_t *hash)
+/* --- packing --- */
+
+/* Hashed while they are copied, from the caller's bytes: to read what was just
+   written, at another width, stalls. */
+static inline int pack_fields(struct key *key, char *buf, size_t room,
+    const struct enq_req *req)
 {
-    size_t used = 0;
-    uint32_t i;
+    char *at = buf, *end = buf + (room < ENQ_KEY_BYTES ? room : ENQ_KEY_BYTES);
+    uint64_t hash = key->hash;
+    unsigned generic = 0, i;
+    const char *field;
 
-    key->generic = 0;
-    for (i = 0; i < ENQ_KEY_FIELDS_MAX && req->key[i] != NULL; i++) {
-        const char *field = req->key[i];
-        size_t n = text_bytes(field, ENQ_KEY_BYTES);
+    for (i = 0; i < ENQ_KEY_FIELDS_MAX && (field = req->key[i]) != NULL; i++) {
+        size_t n = strlen(field) + 1;
 
-        if (n > ENQ_KEY_BYTES - used)
-            return why(-ENAMETOOLONG,
-                "the key of \"%.64s\" is longer than %d bytes (field %u)", buf,
-                ENQ_KEY_BYTES, i + 1);
-        bytes_copy(buf + key->name_bytes + used, field, n);
-        *hash = hash_bytes(field, n, *hash);
-        if (field[0] == '@' && field[1] == '\0' && !(req->literal >> i & 1))
-            key->generic |= (uint16_t)(1u << i);
-        used += n;
+        if (unlikely(n > (size_t)(end - at)))
+            return fields_too_long(req->name, i, (size_t)(at - buf) + n);
+        if (n == 2 && field[0] == '@')
+            generic |= 1u << i;
+        hash = hash_copy(at, field, n, hash);
+        at += n;
     }
-    key->field_bytes = (uint16_t)used;
+    key->hash = hash;
+    key->field_bytes = (uint16_t)(at - buf);
     key->fields = (uint8_t)i;
     key->literal = (uint16_t)(req->literal & ((1u << i) - 1));
+    key->generic = (uint16_t)(generic & ~req->literal);
     return 0;
 }
 
-int key_pack(struct key *key, char *buf, const struct enq_req *req,
+int key_pack(struct key *key, char *buf, size_t room, const struct enq_req *req,
     uint64_t seed)
 {
-    int rc = pack_name(key, buf, req->name, &seed);
+    const char *name = req->name;
+    size_t n;
 
-    if (rc == 0)
-        rc = pack_fields(key, buf, req, &seed);
+    if (unlikely(name == NULL || name[0] == '\0'))
+        return why(-EINVAL, "the request has no object name");
+    n = strlen(name) + 1;
+    if (unlikely(n > ENQ_NAME_BYTES))
+        return name_too_long(name);
+    if (unlikely(n > room))
+        return -ENOBUFS;
     key->bytes = buf;
-    key->hash = seed;
-    return rc;
+    key->name_bytes = (uint16_t)n;
+    key->hash = hash_copy(buf, name, n, seed);
+    key->name_hash = (uint32_t)key->hash;
+    return pack_fields(key, buf + n, room - n, req);
 }
+
+/* --- overlap --- */
 
 /* The last byte of a key is a zero, also of one read from the segment; that
    it has as many zeros as fields is not sure there, hence the ends. */

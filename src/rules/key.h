@@ -34,9 +34,12 @@ struct key {
     uint64_t hash; /* of name and fields */
 };
 
-/* Packs what a request says into buf[KEY_BYTES_MAX], which the key then
-   points into. Returns: 0. Faults: -EINVAL, -ENAMETOOLONG (explained). */
-int key_pack(struct key *key, char *buf, const struct enq_req *req,
+/*
+ * Packs what a request says into buf, which the key then points into.
+ * KEY_BYTES_MAX are enough for any. Returns: 0. Faults: -EINVAL,
+ * -ENAMETOOLONG (explained); -ENOBUFS, it needs more than `room`.
+ */
+int key_pack(struct key *key, char *buf, size_t room, const struct enq_req *req,
     uint64_t seed);
 
 bool key_overlaps(const struct key *a, const struct key *b);

@@ -76,6 +76,11 @@ int mode_table_find(const char *name)
     return -1;
 }
 
+bool mode_is_exclusive(const struct mode_table *t, unsigned mode)
+{
+    return mode_known(mode) && t->other[mode] == (S | E | X | O);
+}
+
 bool mode_known(unsigned mode)
 {
     return mode < MODES && modes[mode].letter != '\0';

@@ -29,8 +29,13 @@ int mode_table_find(const char *name); /* < 0: none */
 static inline bool mode_conflicts(const struct mode_table *t, unsigned held,
     unsigned asked, bool same_owner)
 {
-    return ((same_owner ? t->same : t->other)[held] >> asked) & 1;
+    /* `held` may come from a damaged segment: nothing stands beside it */
+    return held >= MODES ||
+        (((same_owner ? t->same : t->other)[held] >> asked) & 1);
 }
+
+/* Does it conflict with whatever others may ask for? */
+bool mode_is_exclusive(const struct mode_table *t, unsigned mode);
 
 bool mode_known(unsigned mode);
 bool mode_cumulates(unsigned mode);    /* held again by its owner, unhindered */

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/hash.h"
 #include "base/id.h"
 #include "base/point.h"
 #include "base/why.h"
@@ -32,12 +33,16 @@ static bool shm_name_fine(const char *name)
     return n >= 1 && n <= SHM_NAME_MAX && name[n] == '\0' && name[0] != '.';
 }
 
-int file_path(const char *address, char path[FILE_PATH_BYTES])
+const char *file_address(const char *address)
 {
     if (address == NULL)
         address = getenv("ENQ_SPACE");
-    if (address == NULL || address[0] == '\0')
-        address = "shm:enq";
+    return address == NULL || address[0] == '\0' ? "shm:enq" : address;
+}
+
+int file_path(const char *address, char path[FILE_PATH_BYTES])
+{
+    address = file_address(address);
     if (strncmp(address, "shm:", 4) == 0) {
         if (!shm_name_fine(address + 4))
             return why(-EINVAL,
@@ -51,8 +56,8 @@ int file_path(const char *address, char path[FILE_PATH_BYTES])
         strncmp(address, "tcp://", 6) == 0 ||
         strncmp(address, "tls://", 6) == 0)
         return why(-EOPNOTSUPP,
-            "\"%.200s\": this version has segments of this host only "
-            "(shm:NAME or an absolute path)",
+            "\"%.200s\" is served by a bridge: name the space as its host "
+            "does (shm:NAME or an absolute path)",
             address);
     if (address[0] != '/')
         return why(-EINVAL,
@@ -66,9 +71,9 @@ int file_path(const char *address, char path[FILE_PATH_BYTES])
 }
 
 /*
- * Members of a segment trust each other (SECURITY.md), so that a stranger's
- * file must not be taken for ours: in a directory open to all, anyone may
- * have made one under our name.
+ * Members of a segment trust each other (ARCHITECTURE, "Threat model"), so that
+ * a stranger's file must not be taken for ours: in a directory open to all,
+ * anyone may have made one under our name.
  */
 static int judge_owner(const struct stat *st, const char *path)
 {
@@ -101,6 +106,21 @@ static int judge_file(int fd, const char *path, struct stat *st)
     return judge_owner(st, path);
 }
 
+/* A sparse file that was restored, say, may have a header and nothing else. */
+static int judge_filled(int fd, const char *path)
+{
+    struct shard shard;
+    ssize_t n = pread(fd, &shard, sizeof(shard), SEG_SHARDS);
+
+    if (n < 0)
+        return why(-errno, "cannot read %s: %s", path, strerror(errno));
+    if (n == sizeof(shard) && shard.n_lines >= LINES_FIRST &&
+        shard.n_segments > 0)
+        return 0;
+    return why(ENQ_ECORRUPT,
+        "%s has lost its contents: stop all users and remove it", path);
+}
+
 int file_open(const char *path, bool readonly, struct seg_header *header,
     int *verdict)
 {
@@ -118,6 +138,8 @@ int file_open(const char *path, bool readonly, struct seg_header *header,
         rc = why(ENQ_ECORRUPT, "cannot read the header of %s", path);
     if (rc == 0)
         rc = header_judge(header, (uint64_t)st.st_size, path);
+    if (rc == HEADER_FINE)
+        rc = judge_filled(fd, path);
     if (rc < 0) {
         close(fd);
         return rc;
@@ -152,21 +174,36 @@ static int size_permitted(uint64_t bytes, const char *path)
     return 0;
 }
 
-static void fill_shards(char *base, const struct seg_header *h)
+/*
+ * tmpfs gives up where a signal comes, having taken what it had got back: an
+ * interval timer might be quicker than 2 MiB for ever, so that the pieces
+ * become smaller.
+ */
+int file_reserve(int fd, uint64_t offset, uint64_t bytes)
+{
+    uint64_t piece = bytes, done = 0;
+    int rc = 0;
+
+    while (done < bytes && rc == 0) {
+        if (piece > bytes - done)
+            piece = bytes - done;
+        rc = posix_fallocate(fd, (off_t)(offset + done), (off_t)piece);
+        if (rc == 0)
+            done += piece;
+        else if (rc == EINTR)
+            rc = 0, piece = piece > 2 * PAGE_BYTES ? piece / 2 : piece;
+    }
+    return -rc;
+}
+
+static void fill_shards(char *base)
 {
     struct shard *shards = (struct shard *)(base + SEG_SHARDS);
-    struct shard_dir *dirs = (struct shard_dir *)(base + SEG_DIRS);
-    struct gate *gates = (struct gate *)(base + SEG_GATES);
 
     for (uint32_t i = 0; i < SHARDS_ALL; i++) {
-        shards[i].n_lines = LINES_PER_SEGMENT;
+        shards[i].n_lines = LINES_FIRST;
         shards[i].n_segments = 1;
-        shards[i].token = h->token_base;
-        dirs[i].segment[0] =
-            (ref_t)((SEG_LINES + (uint64_t)i * PAGE_BYTES) / UNIT_BYTES);
     }
-    for (uint32_t i = 0; i < GATES; i++)
-        gates[i].token = h->token_base;
 }
 
 static int fill(int fd, const char *path, const struct header_wish *wish)
@@ -179,18 +216,17 @@ static int fill(int fd, const char *path, const struct header_wish *wish)
         return rc;
     if (fchmod(fd, wish->mode) != 0 || ftruncate(fd, (off_t)bytes) != 0)
         return explain_creation(errno, path);
-    rc = posix_fallocate(fd, 0, PAGE_BYTES);
+    rc = file_reserve(fd, 0, PAGE_BYTES);
     if (rc == 0)
-        rc = posix_fallocate(fd, (off_t)SEG_GATES,
-            (off_t)(SEG_FIXED_END - SEG_GATES));
+        rc = file_reserve(fd, SEG_GATES, SEG_FIXED_END - SEG_GATES);
     if (rc != 0)
-        return explain_creation(rc, path);
+        return explain_creation(-rc, path);
     h = mmap(NULL, SEG_FIXED_END, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (h == MAP_FAILED)
         return explain_creation(errno, path);
     rc = header_make(h, wish);
     if (rc == 0) {
-        fill_shards((char *)h, h);
+        fill_shards((char *)h);
         shm_store_release(&h->magic, LAYOUT_MAGIC);
     }
     munmap(h, SEG_FIXED_END);
@@ -204,7 +240,7 @@ static int publish_nameless(int fd, const char *path)
 
     snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
     if (linkat(AT_FDCWD, proc, AT_FDCWD, path, AT_SYMLINK_FOLLOW) != 0)
-        return -errno;
+        return explain_creation(errno, path);
     ENQ_POINT("attach.published");
     return 0;
 }
@@ -216,8 +252,56 @@ static void directory_of(const char *path, char dir[FILE_PATH_BYTES])
     strrchr(dir, '/')[1] = '\0';
 }
 
+static int lock_file(int fd)
+{
+    int rc;
+
+    do
+        rc = flock(fd, LOCK_EX);
+    while (rc != 0 && errno == EINTR);
+    return rc;
+}
+
+/* Of several who find it stale, the first with the lock replaces it: -EEXIST
+   for the others. */
+static int lock_stale(const char *path, int stale_fd)
+{
+    struct stat stale, now;
+
+    if (lock_file(stale_fd) != 0 || fstat(stale_fd, &stale) != 0)
+        return explain_creation(errno, path);
+    if (stat(path, &now) != 0)
+        return errno == ENOENT ? -EEXIST : explain_creation(errno, path);
+    return now.st_ino == stale.st_ino && now.st_dev == stale.st_dev ? 0
+                                                                    : -EEXIST;
+}
+
+/* A link cannot replace a file, a rename can: the new one has a second name
+   for a moment. Who dies in it leaves that name to the next, who removes it:
+   there is one for each path, used under the stale file's lock. */
+static int replace_nameless(int fd, const char *path, int stale_fd)
+{
+    char temp[FILE_PATH_BYTES + 32], dir[FILE_PATH_BYTES];
+    int rc = lock_stale(path, stale_fd);
+
+    if (rc != 0)
+        return rc;
+    directory_of(path, dir);
+    /* a hash, as the name itself may be as long as names can be */
+    snprintf(temp, sizeof(temp), "%s.enq-new-%016llx", dir,
+        (unsigned long long)hash_bytes(path, strlen(path), 0));
+    unlink(temp);
+    rc = publish_nameless(fd, temp);
+    if (rc == 0 && rename(temp, path) != 0) {
+        rc = explain_creation(errno, path);
+        unlink(temp);
+    }
+    return rc;
+}
+
 /* A file without a name disappears with its maker, wherever he dies. */
-static int create_nameless(const char *path, const struct header_wish *wish)
+static int create_nameless(const char *path, const struct header_wish *wish,
+    int stale_fd)
 {
     char dir[FILE_PATH_BYTES];
     int fd, rc;
@@ -225,32 +309,31 @@ static int create_nameless(const char *path, const struct header_wish *wish)
     directory_of(path, dir);
     fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0)
-        return -errno;
+        return explain_creation(errno, path);
     rc = fill(fd, path, wish);
     if (rc == 0)
-        rc = publish_nameless(fd, path);
+        rc = stale_fd < 0 ? publish_nameless(fd, path)
+                          : replace_nameless(fd, path, stale_fd);
     close(fd);
     return rc;
 }
 
 static int publish_renamed(const char *temp, const char *path, int stale_fd)
 {
-    struct stat stale, now;
+    int rc;
 
-    if (stale_fd < 0)
-        return renameat2(AT_FDCWD, temp, AT_FDCWD, path, RENAME_NOREPLACE) == 0
-            ? 0
-            : -errno;
-    /* of several who find it stale, the first with the lock replaces it */
-    if (flock(stale_fd, LOCK_EX) != 0 || fstat(stale_fd, &stale) != 0)
-        return -errno;
-    if (stat(path, &now) != 0 || now.st_ino != stale.st_ino ||
-        now.st_dev != stale.st_dev)
-        return -EEXIST;
-    return rename(temp, path) == 0 ? 0 : -errno;
+    if (stale_fd >= 0) {
+        rc = lock_stale(path, stale_fd);
+        if (rc == 0 && rename(temp, path) != 0)
+            rc = explain_creation(errno, path);
+        return rc;
+    }
+    return renameat2(AT_FDCWD, temp, AT_FDCWD, path, RENAME_NOREPLACE) == 0
+        ? 0
+        : explain_creation(errno, path);
 }
 
-/* Where the file system has no nameless files, and to replace a stale one. */
+/* Where the file system has no nameless files: who dies in here leaves one. */
 static int create_named(const char *path, const struct header_wish *wish,
     int stale_fd)
 {
@@ -275,13 +358,9 @@ static int create_named(const char *path, const struct header_wish *wish,
 
 int file_create(const char *path, const struct header_wish *wish, int stale_fd)
 {
-    int rc = -EOPNOTSUPP;
+    int rc = create_nameless(path, wish, stale_fd);
 
-    if (stale_fd < 0)
-        rc = create_nameless(path, wish);
     if (rc == -EOPNOTSUPP || rc == -EISDIR || rc == -ENOENT || rc == -EXDEV)
         rc = create_named(path, wish, stale_fd);
-    if (rc == -EACCES || rc == -EROFS || rc == -ENOTDIR || rc == -EPERM)
-        return explain_creation(-rc, path);
     return rc;
 }

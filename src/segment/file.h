@@ -12,6 +12,9 @@
 
 #define FILE_PATH_BYTES (ENQ_NAME_BYTES + 128)
 
+/* @address, or what stands for NULL and "": $ENQ_SPACE, "shm:enq". */
+const char *file_address(const char *address);
+
 /* "shm:NAME" or an absolute path to a path; NULL = the default address.
    Faults, explained: -EINVAL, -ENAMETOOLONG, -EOPNOTSUPP. */
 int file_path(const char *address, char path[FILE_PATH_BYTES]);
@@ -25,6 +28,10 @@ int file_path(const char *address, char path[FILE_PATH_BYTES]);
  */
 int file_open(const char *path, bool readonly, struct seg_header *header,
     int *verdict);
+
+/* Memory behind a part of the file, whatever signals come meanwhile. 0, or
+   -ENOSPC and the like. */
+int file_reserve(int fd, uint64_t offset, uint64_t bytes);
 
 /*
  * Makes a segment that is complete before it has a name, so that nobody ever

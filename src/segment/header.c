@@ -7,11 +7,13 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/hash.h"
 #include "base/id.h"
+#include "base/time.h"
 #include "base/why.h"
 #include "rules/mode.h"
 
@@ -57,19 +59,65 @@ static int read_boot_id(char id[40])
     return rc;
 }
 
-/* The clocks of a time namespace are those of the host plus these. A kernel
-   without time namespaces has no such file, and no offsets. */
-static void read_timens(int64_t ns[2])
+/* 1 or 0, or a fault. */
+static int same_file(const char *a, const char *b)
 {
-    FILE *f = fopen("/proc/self/timens_offsets", "re");
-    char clock[32];
+    struct stat x, y;
+
+    if (stat(a, &x) != 0 || stat(b, &y) != 0)
+        return why(-errno, "cannot look at %s: %s", a, strerror(errno));
+    return x.st_ino == y.st_ino && x.st_dev == y.st_dev;
+}
+
+/* /proc/TID/timens_offsets, of the calling thread: that of "self" is the main
+   thread's, which may have ended. */
+static FILE *open_offsets(void)
+{
+    char link[64], path[128];
+    ssize_t n = readlink("/proc/thread-self", link, sizeof(link) - 1);
+    const char *tid;
+
+    if (n <= 0)
+        return NULL;
+    link[n] = '\0';
+    tid = strrchr(link, '/');
+    snprintf(path, sizeof(path), "/proc%s/timens_offsets",
+        tid == NULL ? "/self" : tid);
+    return fopen(path, "re");
+}
+
+/*
+ * The clocks of a time namespace are those of the host plus these. A kernel
+ * without time namespaces has no such files, and no offsets. The offsets are
+ * those that our children will have: who has unshared its namespace, and so
+ * is in another one than they will be, cannot know its own.
+ */
+static int read_timens(int64_t ns[2])
+{
+    static const char own[] = "/proc/thread-self/ns/time";
+    static const char children[] = "/proc/thread-self/ns/time_for_children";
     long long s, frac;
+    int clocks = 0, same;
+    char clock[32];
+    FILE *f;
 
     ns[0] = ns[1] = 0;
-    while (f != NULL && fscanf(f, "%31s %lld %lld", clock, &s, &frac) == 3)
-        ns[strcmp(clock, "boottime") == 0] = s * 1000000000 + frac;
+    if (access(own, F_OK) != 0)
+        return 0;
+    same = same_file(own, children);
+    if (same < 0)
+        return same;
+    if (same == 0)
+        return why(ENQ_ENAMESPACE,
+            "this process has unshared the time namespace for its children "
+            "and is not in it: open spaces before that, or in a child");
+    f = open_offsets();
+    for (; f != NULL && fscanf(f, "%31s %lld %lld", clock, &s, &frac) == 3;
+         clocks++)
+        ns[strcmp(clock, "boottime") == 0] = s * NS_PER_S + frac;
     if (f != NULL)
         fclose(f);
+    return clocks >= 2 ? 0 : why(-EIO, "cannot read timens_offsets in /proc");
 }
 
 static uint32_t slab_pages_for(uint32_t slots)
@@ -97,12 +145,7 @@ uint64_t header_file_bytes(uint32_t slots)
         pages * PAGE_BYTES;
 }
 
-/*
- * Tokens must grow over the loss of a segment and over a reboot. So they
- * start at the ns since 1970: no table grants 10^9 locks a second for all its
- * life, so that whatever is made later starts higher (P5).
- */
-static uint64_t token_start(uint64_t above)
+uint64_t header_token_start(uint64_t above)
 {
     struct timespec ts;
     uint64_t now;
@@ -117,13 +160,14 @@ int header_make(struct seg_header *h, const struct header_wish *wish)
     struct timespec ts;
     int rc = read_boot_id(h->boot_id);
 
+    if (rc == 0)
+        rc = read_timens(h->timens_ns);
     if (rc != 0)
         return rc;
     clock_gettime(CLOCK_REALTIME, &ts);
     h->layout_version = LAYOUT_VERSION;
     h->layout_hash = layout_hash();
     id_random(h->uuid);
-    read_timens(h->timens_ns);
     h->created_wall_ms = ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
     h->bytes = header_file_bytes(wish->slots);
     h->pages_max = pages_for(wish->slots);
@@ -136,7 +180,7 @@ int header_make(struct seg_header *h, const struct header_wish *wish)
     h->strict = wish->strict;
     h->mode = wish->mode;
     memcpy(&h->hash_seed, h->uuid + 8, sizeof(h->hash_seed));
-    h->token_base = token_start(wish->token_above);
+    h->token_base = header_token_start(wish->token_above);
     h->checksum = checksum(h);
     return 0;
 }
@@ -144,14 +188,18 @@ int header_make(struct seg_header *h, const struct header_wish *wish)
 static int judge_clocks(const struct seg_header *h, const char *path)
 {
     int64_t timens[2];
+    int rc = read_timens(timens);
 
-    read_timens(timens);
+    if (rc != 0)
+        return rc;
     if (memcmp(timens, h->timens_ns, sizeof(timens)) == 0)
         return 0;
     return why(ENQ_ENAMESPACE,
         "%s belongs to another time namespace, whose clock differs from ours "
         "by %lld ms: run in the same one",
-        path, (long long)(timens[1] - h->timens_ns[1]) / 1000000);
+        path,
+        (long long)mono_ms_between((mono_t){h->timens_ns[1]},
+            (mono_t){timens[1]}));
 }
 
 static int judge_shape(const struct seg_header *h, uint64_t bytes,

@@ -18,6 +18,15 @@ struct header_wish {
    the boot cannot be told from others. */
 int header_make(struct seg_header *h, const struct header_wish *wish);
 
+/*
+ * The first token of a shard or a gate. Tokens must grow over the loss of a
+ * segment and over a reboot. So they start at the ns since 1970, at the first
+ * grant and not when the segment is made: before it gets its name another may
+ * have lived under it. No table grants 10^9 locks a second for all its life,
+ * so that whatever is made later starts higher (P5).
+ */
+uint64_t header_token_start(uint64_t above);
+
 /* The size of the file for so many locks. */
 uint64_t header_file_bytes(uint32_t slots);
 

@@ -3,11 +3,12 @@
  *
  *	offset 0        header            one page
  *	SEG_THREADS     thread slots      THREADS_MAX x 256 B   (sparse)
- *	SEG_SESSIONS    session slots     SESSIONS_MAX x 128 B  (sparse)
+ *	SEG_SESSIONS    session slots     SESSIONS_MAX x 256 B  (sparse)
  *	SEG_GATES       gates             GATES x 64 B
  *	SEG_SHARDS      shards            SHARDS_ALL x 64 B
  *	SEG_DIRS        their segments    SHARDS_ALL x 512 B
- *	SEG_LINES       first segments    SHARDS_ALL x one page
+ *	SEG_OWNERS      who waits         OWNER_HASHES x 4 B
+ *	SEG_LINES       first segments    SHARDS_ALL x half a page
  *	h->pages_at     page directory    pages_max x 8 B       (sparse)
  *	h->arena_at     pages             pages_max x 4 KiB     (sparse)
  *
@@ -33,7 +34,7 @@
 #include "enq.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x314b434f4c514e45) /* "ENQLOCK1" */
-#define LAYOUT_VERSION 1
+#define LAYOUT_VERSION 7
 
 #define PAGE_BYTES 4096u
 #define UNIT_BYTES 64u
@@ -46,8 +47,11 @@
 #define ID_SHARDS 16u /* of ids that callers brought */
 #define SHARDS_ALL (SHARDS + ID_SHARDS)
 
+#define OWNER_HASHES 1024u /* hashes of owners, counted while they wait */
+
 #define LINE_SLOTS 10u
 #define LINES_PER_SEGMENT (PAGE_BYTES / 64u)
+#define LINES_FIRST (LINES_PER_SEGMENT / 2) /* empty space below 1 MiB */
 #define SEGMENTS_MAX 128u /* of lines, per shard: 12 M objects in all */
 #define LINE_LOAD 6u      /* objects per line before one more line is used */
 
@@ -95,7 +99,10 @@ struct seg_header {
     /* line: registry; under map_registry_lock() */
     uint32_t threads_high; /* slots ever used, so that walks can end */
     uint32_t sessions_high;
-    uint32_t pad2[14];
+    int64_t leases_due_ns; /* hint: when the first lock that outlived its
+                              session runs out, or before; 0 = none */
+    uint32_t listeners;    /* hint: sessions that listen */
+    uint32_t pad2[11];
 
     /* line: growth. Guards the page directory. */
     uint32_t grow_word;
@@ -143,10 +150,19 @@ struct thread_slot {
     thread_ref_t ref;     /* TRUE: who uses it; 0 = free */
     uint32_t generation;  /* of the last use */
     uint32_t pid;         /* for people */
-    uint32_t pad[3];
+    thread_ref_t keeper;  /* TRUE: its process's helper thread, or 0 */
+    uint32_t pad[2];
     uint64_t counts[COUNTERS]; /* written by its thread only */
-    uint64_t spare[8];
+    int64_t forsaken_ns;       /* its keeper was dead first then; 0 = never */
+    uint64_t waiting; /* hint: the handle that it waits for, or means to */
+    uint64_t set;     /* TRUE: ticket of the lock set that it is taking, under
+                         all words; 0 = none. See table/journal.h */
+    session_ref_t set_of;
+    uint32_t pad1;
+    uint64_t spare[4];
 };
+
+#define CALLS_KEPT 14
 
 enum session_state {
     SESSION_FREE,
@@ -161,9 +177,18 @@ struct session_slot {
     uint32_t state; /* enum session_state */
     uint32_t pid;   /* in its own PID namespace; for people */
     uint8_t uuid[16];
-    uint32_t loose;   /* hint: entries of its slabs that others have freed */
-    uint32_t adopted; /* it holds entries in slabs of others */
-    uint64_t spare[6];
+    uint32_t loose;      /* hint: entries of its slabs that others have freed */
+    uint32_t adopted;    /* it holds entries in slabs of others */
+    thread_ref_t keeper; /* TRUE: its process's helper thread, or 0 */
+    uint32_t pad0;
+    uint64_t spare[5];
+
+    /* lines: how its helper thread is told of changes (table/call.h) */
+    uint32_t calls;   /* how many there were; a futex */
+    uint32_t asleep;  /* the helper is, or is about to be, asleep */
+    uint32_t listens; /* it wants to hear of its held locks as well */
+    uint32_t started; /* hint: requests of its that wait without a thread */
+    uint64_t call[CALLS_KEPT]; /* number << 32 | ref of the entry; a hint */
 };
 
 /* --- gates and shards --- */
@@ -187,18 +212,19 @@ struct shard {
     uint64_t spare[4];
 };
 
-/* A segment's lines are one page: ref of its first line. */
+/* A segment's lines are one page: ref of its first line. The first segment is
+   half a page and where it always is, at SEG_LINES: index 0 is not used. */
 struct shard_dir {
     ref_t segment[SEGMENTS_MAX];
 };
 
 /* DERIVED, all of it. One cache line answers "is there an object with this
-   hash?": the tag is 8 bits of the name's hash and 8 of the key's, so that a
+   hash?": the tag is 8 bits of the name's hash and 7 of the key's, so that a
    generic request finds all keys of a name by reading lines only. */
 struct line {
-    uint16_t tag[LINE_SLOTS];
-    ref_t ref[LINE_SLOTS]; /* first entry of the object's ring; 0 = empty */
-    ref_t more;            /* objects that found no slot, by entry.spill */
+    uint16_t tag[LINE_SLOTS]; /* 0 = empty */
+    ref_t ref[LINE_SLOTS];    /* first entry of the object's ring */
+    ref_t more;               /* objects that found no slot, by entry.spill */
 };
 
 /* --- pages and entries ---
@@ -220,7 +246,7 @@ struct page_info {
 #define LARGE_UNITS 21u
 #define SMALL_PER_PAGE 21u
 #define LARGE_PER_PAGE 3u
-#define ENTRY_HEAD_BYTES 116u
+#define ENTRY_HEAD_BYTES 112u
 #define SMALL_PAYLOAD (SMALL_UNITS * UNIT_BYTES - ENTRY_HEAD_BYTES)
 #define LARGE_PAYLOAD (LARGE_UNITS * UNIT_BYTES - ENTRY_HEAD_BYTES)
 
@@ -243,6 +269,7 @@ enum gone {
     GONE_FORCED,
     GONE_DIED,
     GONE_CANCELLED,
+    GONE_GIVEN, /* given back by another session: its holder is to hear of it */
     GONE_REASONS,
 };
 
@@ -250,10 +277,25 @@ enum gone {
 #define STATE_MODE(s) ((unsigned)((s) >> 4) & 0xfu)
 #define STATE_GONE(s) ((unsigned)((s) >> 8) & 0xfu)
 #define STATE_POKED UINT64_C(0x1000) /* a waiter told to try for itself */
+#define STATE_ASKED UINT64_C(0x2000) /* held: somebody waits for it */
+#define STATE_TOLD UINT64_C(0x4000)  /* its session knows: asked, or gone */
+#define STATE_NEAR UINT64_C(0x8000)  /* and that its ttl is near */
+#define STATE_ENDED                                                            \
+    UINT64_C(0x10000) /* and that it has ended; it is delayed                  \
+                       */
+#define STATE_NOTES                                                            \
+    (STATE_POKED | STATE_ASKED | STATE_TOLD | STATE_NEAR | STATE_ENDED)
 #define STATE_GENERATION(s) ((uint32_t)((s) >> 32))
 #define STATE(generation, phase, mode, gone)                                   \
     ((uint64_t)(generation) << 32 | (uint64_t)(gone) << 8 |                    \
         (uint64_t)(mode) << 4 | (uint64_t)(phase))
+
+/* Who is to be woken when a waiting entry changes. */
+enum asleep {
+    ASLEEP_NOBODY,  /* its thread is awake, and will look */
+    ASLEEP_THREAD,  /* is, or is about to be, in futex_waitv */
+    ASLEEP_STARTED, /* no thread: the session's helper. Plus a number of its */
+};
 
 /*
  * The record of a request, waiting or held. Guarded by its shard's lock word
@@ -263,28 +305,40 @@ enum gone {
  */
 struct entry {
     uint64_t state;
-    uint64_t token;
-    int64_t deadline_ns; /* INT64_MAX = none */
+    uint64_t token;      /* waiting, of a set: the ref of its next member */
+    int64_t deadline_ns; /* INT64_MAX = none; of a waiter: when he is due */
     int64_t since_ns;    /* granted, or queued while waiting */
-    uint64_t ticket;     /* order of arrival; 0 = never waited */
+    uint64_t ticket;     /* order of arrival, one for a set; 0 = never waited */
     int64_t ttl_ms;      /* as asked for; < 0 = none */
     uint64_t hash;
     uint64_t id_half; /* of the session that made it (base/id.h) */
     session_ref_t session;
-    uint32_t owner_hash;
     ref_t next, prev; /* DERIVED: ring of its object or gate */
     ref_t spill;      /* DERIVED: next object that found no slot in a line */
     ref_t id_spill;   /* DERIVED: the same among ids */
-    uint32_t asleep;  /* the waiter is, or is about to be, in futex_waitv */
+    uint32_t asleep;  /* enum asleep: how its waiter is woken */
     uint32_t pid;
     uint32_t name_hash; /* decides its gate */
     uint16_t name_bytes, field_bytes, owner_bytes, id_bytes;
     uint16_t generic, literal;
-    uint8_t fields, on_death;
-    uint8_t taker_bytes; /* GONE_LOST: who took it, behind the id */
-    uint8_t spare;
-    char payload[]; /* name, fields, owner, id: each with its zero */
+    uint8_t fields, on_death; /* enum enq_death | flags */
+    uint8_t taker_bytes;      /* GONE_LOST: who took it, behind all else */
+    uint8_t cpu; /* hint: where its waiter was last seen; 0: it never waited */
+    char payload[];
 };
+
+/*
+ *	| name | fields | owner | id | delay | peer | taker |
+ *	  2..    0..      1..     0..  4 B     2..    GONE_LOST: taker_bytes
+ *
+ * The payload: each text with its zero; the id if its caller brought one. Flags
+ * in on_death say whether there is a lock delay (ms), and for whom the process
+ * asks; and of another kind that it is, or was while it waited, one of a set.
+ */
+#define ENTRY_DELAYS 0x80u
+#define ENTRY_SET 0x40u
+#define ENTRY_PEER 0x20u
+#define ENTRY_DEATH(on_death) ((unsigned)(on_death)&0x0fu)
 
 /* --- where things are --- */
 #define SEG_THREADS ((uint64_t)PAGE_BYTES)
@@ -292,9 +346,10 @@ struct entry {
 #define SEG_GATES (SEG_SESSIONS + SESSIONS_MAX * sizeof(struct session_slot))
 #define SEG_SHARDS (SEG_GATES + GATES * sizeof(struct gate))
 #define SEG_DIRS (SEG_SHARDS + SHARDS_ALL * sizeof(struct shard))
-#define SEG_LINES_RAW (SEG_DIRS + SHARDS_ALL * sizeof(struct shard_dir))
+#define SEG_OWNERS (SEG_DIRS + SHARDS_ALL * sizeof(struct shard_dir))
+#define SEG_LINES_RAW (SEG_OWNERS + OWNER_HASHES * sizeof(uint32_t))
 #define SEG_LINES ((SEG_LINES_RAW + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES)
-#define SEG_FIXED_END (SEG_LINES + (uint64_t)SHARDS_ALL * PAGE_BYTES)
+#define SEG_FIXED_END (SEG_LINES + (uint64_t)SHARDS_ALL * LINES_FIRST * 64)
 
 #define LAYOUT_ASSERT(x) _Static_assert(x, #x)
 LAYOUT_ASSERT(sizeof(struct seg_header) <= PAGE_BYTES);
@@ -305,15 +360,17 @@ LAYOUT_ASSERT(offsetof(struct seg_header, grow_word) == 384);
 LAYOUT_ASSERT(offsetof(struct seg_header, ticket) == 448);
 LAYOUT_ASSERT(offsetof(struct thread_slot, counts) == 64);
 LAYOUT_ASSERT(sizeof(struct thread_slot) == 256);
-LAYOUT_ASSERT(sizeof(struct session_slot) == 128);
+LAYOUT_ASSERT(sizeof(struct session_slot) == 256);
+LAYOUT_ASSERT(offsetof(struct session_slot, calls) == 128);
 LAYOUT_ASSERT(sizeof(struct gate) == 64);
 LAYOUT_ASSERT(sizeof(struct shard) == 64);
 LAYOUT_ASSERT(sizeof(struct line) == 64);
 LAYOUT_ASSERT(sizeof(struct page_info) == 8);
 LAYOUT_ASSERT(offsetof(struct entry, payload) == ENTRY_HEAD_BYTES);
 LAYOUT_ASSERT(SEG_GATES % 64 == 0 && SEG_LINES % PAGE_BYTES == 0);
+LAYOUT_ASSERT(SEG_FIXED_END % PAGE_BYTES == 0);
 /* whatever the limits let through fits the larger size */
-LAYOUT_ASSERT(LARGE_PAYLOAD >=
-    ENQ_NAME_BYTES + ENQ_KEY_BYTES + ENQ_OWNER_BYTES + ENQ_ID_BYTES);
+LAYOUT_ASSERT(LARGE_PAYLOAD >= ENQ_NAME_BYTES + ENQ_KEY_BYTES +
+        ENQ_OWNER_BYTES + ENQ_ID_BYTES + sizeof(uint32_t) + ENQ_PEER_BYTES);
 
 #endif

@@ -5,10 +5,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/process.h"
@@ -19,8 +22,8 @@
 /* The process's maps; under process_enter(). */
 static CDS_LIST_HEAD(maps);
 
-#define WINDOW_NS 200000 /* PERFORMANCE.md: barge-then-hand-over */
-
+/* In a child of fork. Not by walking the list, which the parent may have been
+   changing: so its descriptors stay open, one for each generation. */
 void map_forget_all(void)
 {
     CDS_INIT_LIST_HEAD(&maps);
@@ -30,8 +33,10 @@ static struct map *map_find(const struct stat *st, bool readonly)
 {
     struct map *map;
 
-    cds_list_for_each_entry(map, &maps, node) if (map->dev == st->st_dev &&
-        map->ino == st->st_ino && map->readonly == readonly) return map;
+    cds_list_for_each_entry (map, &maps, node)
+        if (map->dev == st->st_dev && map->ino == st->st_ino &&
+            map->readonly == readonly)
+            return map;
     return NULL;
 }
 
@@ -42,13 +47,34 @@ static void map_place(struct map *map, const struct seg_header *header)
     map->gates = map_at(map, SEG_GATES);
     map->shards = map_at(map, SEG_SHARDS);
     map->dirs = map_at(map, SEG_DIRS);
+    map->owners = map_at(map, SEG_OWNERS);
+    map->lines = map_at(map, SEG_LINES);
     map->pages = map_at(map, header->pages_at);
     map->modes = mode_table_at(header->compat);
     map->hash_seed = header->hash_seed;
-    map->window_ns = header->strict ? 0 : WINDOW_NS;
+    map->strict = header->strict != 0;
     map->arena_at = header->arena_at;
     map->pages_max = header->pages_max;
+    map->entries_max = header->slab_pages_max * SMALL_PER_PAGE;
     map->bytes = header->bytes;
+}
+
+/* How often is the file mapped for writing in this process? */
+static unsigned times_mapped(const struct stat *st)
+{
+    FILE *f = fopen("/proc/self/maps", "re");
+    unsigned major, minor, n = 0;
+    unsigned long long ino;
+    char line[512], mode[8];
+
+    while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+        n += sscanf(line, "%*s %7s %*s %x:%x %llu", mode, &major, &minor,
+                 &ino) == 4 &&
+            strcmp(mode, "rw-s") == 0 && ino == st->st_ino &&
+            makedev(major, minor) == st->st_dev;
+    if (f != NULL)
+        fclose(f);
+    return n;
 }
 
 static struct map *map_new(int fd, const struct stat *st,
@@ -70,12 +96,50 @@ static struct map *map_new(int fd, const struct stat *st,
     madvise(base, header->bytes, MADV_DONTFORK);
     map->h = base;
     map_place(map, header);
+    CDS_INIT_LIST_HEAD(&map->kept);
     map->readonly = readonly;
     map->fd = fd;
     map->dev = st->st_dev;
     map->ino = st->st_ino;
     cds_list_add(&map->node, &maps);
     return map;
+}
+
+/* The application may have closed our descriptor and got its number again
+   for a file of its own. */
+static bool fd_is_ours(const struct map *map, struct stat *st)
+{
+    return fstat(map->fd, st) == 0 && st->st_dev == map->dev &&
+        st->st_ino == map->ino;
+}
+
+void map_put(struct map *map)
+{
+    struct stat st;
+
+    if (--map->users > 0)
+        return;
+    cds_list_del(&map->node);
+    munmap(map->h, map->bytes);
+    if (fd_is_ours(map, &st))
+        close(map->fd);
+    free(map);
+}
+
+/*
+ * Two copies of the library in one process - linked with libenq.a, and with a
+ * module that brings libenq.so - would not keep each other from registering: a
+ * POSIX lock belongs to the process.
+ */
+static int refuse_copy(struct map *map)
+{
+    int rc = why(-EBUSY,
+        "another copy of libenq in this process uses %s: link the library once",
+        map->path);
+
+    map->users = 1;
+    map_put(map);
+    return rc;
 }
 
 /* Takes over `fd`. */
@@ -91,8 +155,10 @@ static int map_get(int fd, const char *path, const struct seg_header *header,
         return why(-error, "%s: %s", path, strerror(error));
     }
     map = map_find(&st, readonly);
-    if (map != NULL) {
+    if (map != NULL && fd_is_ours(map, &st)) {
         close(fd);
+    } else if (map != NULL) {
+        map->fd = fd;
     } else {
         map = map_new(fd, &st, header, readonly);
         if (map == NULL) {
@@ -102,6 +168,8 @@ static int map_get(int fd, const char *path, const struct seg_header *header,
                 (unsigned long long)header->bytes);
         }
         strncpy(map->path, path, sizeof(map->path) - 1);
+        if (!readonly && times_mapped(&st) > 1)
+            return refuse_copy(map);
     }
     map->users++;
     *out = map;
@@ -152,38 +220,45 @@ int map_attach(const char *path, const struct map_wish *wish, struct map **out)
     return map_get(fd, path, &header, wish->readonly, out);
 }
 
-void map_put(struct map *map)
-{
-    if (--map->users > 0)
-        return;
-    cds_list_del(&map->node);
-    munmap(map->h, map->bytes);
-    close(map->fd);
-    free(map);
-}
-
-/* The application may have closed our descriptor and got its number again
-   for a file of its own. */
-static bool fd_is_ours(const struct map *map, struct stat *st)
-{
-    return fstat(map->fd, st) == 0 && st->st_dev == map->dev &&
-        st->st_ino == map->ino;
-}
-
 int map_reserve(const struct map *map, uint64_t offset, uint64_t bytes)
 {
     struct stat st;
 
     if (!fd_is_ours(map, &st))
         return -EBADF;
-    return -posix_fallocate(map->fd, (off_t)offset, (off_t)bytes);
+    return file_reserve(map->fd, offset, bytes);
 }
 
-bool map_unlinked(const struct map *map)
+int map_judge_whole(const struct map *map)
 {
     struct stat st;
 
-    return fd_is_ours(map, &st) && st.st_nlink == 0;
+    if (!fd_is_ours(map, &st) || (uint64_t)st.st_size >= map->bytes)
+        return 0;
+    return why(ENQ_ECORRUPT,
+        "%s was cut off to %lld bytes while it was in use: stop all users and "
+        "remove it",
+        map->path, (long long)st.st_size);
+}
+
+int map_links(const struct map *map)
+{
+    struct stat st;
+
+    return fd_is_ours(map, &st) ? (int)st.st_nlink : -1;
+}
+
+/*
+ * The kernel looks for circles of processes, not of threads: he who registers
+ * may have another thread that waits for a file lock of the application, which
+ * we hold. He lets go of the registry all the same.
+ */
+static bool is_no_deadlock(int error)
+{
+    if (error != EDEADLK)
+        return false;
+    nanosleep(&(struct timespec){0, 1000000}, NULL);
+    return true;
 }
 
 static int registry_fcntl(const struct map *map, short type)
@@ -194,7 +269,7 @@ static int registry_fcntl(const struct map *map, short type)
 
     do
         rc = fcntl(map->fd, F_SETLKW, &lock);
-    while (rc != 0 && errno == EINTR);
+    while (rc != 0 && (errno == EINTR || is_no_deadlock(errno)));
     return rc == 0 ? 0 : -errno;
 }
 

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 #include <urcu/list.h>
 
@@ -31,12 +32,15 @@ struct map {
     struct gate *gates;
     struct shard *shards;
     struct shard_dir *dirs;
+    uint32_t *owners; /* hint: at least so many wait, by hash of their owner */
+    struct line *lines; /* the first segments */
     struct page_info *pages;
     const struct mode_table *modes;
     uint64_t hash_seed;
-    uint64_t window_ns; /* how long a waiter may be overtaken (R7) */
+    bool strict; /* no waiter is ever overtaken */
     uint64_t arena_at;
     uint32_t pages_max;
+    uint32_t entries_max; /* no walk over links is longer */
     size_t bytes;
     bool readonly;
 
@@ -47,6 +51,8 @@ struct map {
     struct cds_list_head node;
     unsigned users; /* attachments, and threads with a slot */
     unsigned attachments;
+    uint32_t keeper;           /* the helper thread's slot, while it has one */
+    struct cds_list_head kept; /* this process's threads with a slot */
     int fd;
     dev_t dev;
     ino_t ino;
@@ -67,8 +73,14 @@ int map_reserve(const struct map *map, uint64_t offset, uint64_t bytes);
 int map_registry_lock(struct map *map);
 void map_registry_unlock(struct map *map);
 
-/* Has the segment lost its name? Costs an fstat. */
-bool map_unlinked(const struct map *map);
+/* Before a walk: touching what was cut off would be a SIGBUS, against which
+   there is no remedy while it happens. Costs an fstat (0.2 us). 0, or
+   ENQ_ECORRUPT, explained. */
+int map_judge_whole(const struct map *map);
+
+/* How many names has the segment? 0: it was removed; -1: unknown. Costs an
+   fstat. */
+int map_links(const struct map *map);
 
 static inline void *map_at(const struct map *map, uint64_t offset)
 {
@@ -88,6 +100,45 @@ static inline uint32_t map_page_of(const struct map *map, ref_t ref)
         PAGE_BYTES);
 }
 
+/* The directory's word for a page: read and written in one piece. */
+static inline uint64_t page_word(uint32_t owner, enum page_kind kind)
+{
+    struct page_info info = {owner, kind};
+    uint64_t word;
+
+    memcpy(&word, &info, sizeof(word));
+    return word;
+}
+
+/* What the header says of its own sizes may be wrong: nobody walks beyond what
+   there is room for. */
+static inline uint32_t map_at_most(const uint32_t *word, uint32_t most)
+{
+    uint32_t n = shm_load_acquire(word);
+
+    return likely(n <= most) ? n : most;
+}
+
+static inline uint32_t map_pages_used(const struct map *map)
+{
+    return map_at_most(&map->h->pages_used, map->pages_max);
+}
+
+static inline uint32_t map_pages_ready(const struct map *map)
+{
+    return map_at_most(&map->h->pages_ready, map->pages_max);
+}
+
+static inline uint32_t map_threads(const struct map *map)
+{
+    return map_at_most(&map->h->threads_high, THREADS_MAX);
+}
+
+static inline uint32_t map_sessions(const struct map *map)
+{
+    return map_at_most(&map->h->sessions_high, SESSIONS_MAX);
+}
+
 /* Units 1, 4, 7 ... of a page, see layout.h. */
 #define ENTRY_UNITS UINT64_C(0x2492492492492492)
 
@@ -95,25 +146,37 @@ static inline struct entry *at_entry(const struct map *map, ref_t ref)
 {
     uint64_t unit = ref - map->arena_at / UNIT_BYTES;
 
-    if (unlikely(unit >=
-                (uint64_t)shm_load(&map->h->pages_ready) * UNITS_PER_PAGE ||
+    if (unlikely(unit >= (uint64_t)map_pages_ready(map) * UNITS_PER_PAGE ||
             !(ENTRY_UNITS >> (unit % UNITS_PER_PAGE) & 1)))
         return NULL;
     return map_at(map, ref * (uint64_t)UNIT_BYTES);
 }
 
-/* Line `i` of a shard; NULL when there is no such line. */
+/* How many lines so many segments have room for. */
+static inline uint32_t lines_in(uint32_t segments)
+{
+    if (unlikely(segments == 0 || segments > SEGMENTS_MAX))
+        segments = segments == 0 ? 1 : SEGMENTS_MAX;
+    return segments * LINES_PER_SEGMENT - LINES_FIRST;
+}
+
+/* Line `i` of a shard; NULL when there is no such line. Up to 49,000 objects
+   in all there are first segments only, which nobody has to look up. */
 static inline struct line *at_line(const struct map *map, uint32_t shard,
     uint32_t i)
 {
-    uint32_t segment = i / LINES_PER_SEGMENT;
+    uint32_t segment;
     uint64_t at;
 
+    if (likely(i < LINES_FIRST))
+        return &map->lines[shard * LINES_FIRST + i];
+    i -= LINES_FIRST;
+    segment = 1 + i / LINES_PER_SEGMENT;
     if (unlikely(segment >= SEGMENTS_MAX))
         return NULL;
     at = map->dirs[shard].segment[segment] * (uint64_t)UNIT_BYTES;
-    if (unlikely(at < SEG_LINES || at % PAGE_BYTES != 0 ||
-            at >= map->arena_at + (uint64_t)map->pages_max * PAGE_BYTES))
+    if (unlikely(at < map->arena_at || at % PAGE_BYTES != 0 ||
+            at >= map->arena_at + (uint64_t)map_pages_ready(map) * PAGE_BYTES))
         return NULL;
     return (struct line *)map_at(map, at) + i % LINES_PER_SEGMENT;
 }

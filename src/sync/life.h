@@ -34,15 +34,29 @@ static inline bool life_word_is_dead(uint32_t word)
     return (word & FUTEX_OWNER_DIED) != 0;
 }
 
+/*
+ * Would the kernel notice the death of the calling thread? Not if a seccomp
+ * filter refused set_robust_list(2), to which glibc pays no attention; nor in
+ * a child of a bare clone(). Asked once for each thread, when it registers.
+ * 0; -EPERM for both; or what pthread_mutex_init() refused (-ENOMEM).
+ * Explained.
+ */
+int life_possible(void);
+
 /* Both lock the mutex for the calling thread, or unlock it again. */
 int life_begin(pthread_mutex_t *life);
 void life_end(pthread_mutex_t *life);
 
-/* Makes the slot's word that of one who neither lives nor died. */
-void life_clear(pthread_mutex_t *life);
-
-/* True when the thread or session that had this reference is certainly gone:
-   its slot says died, or is free or another's by now. */
+/*
+ * True when the thread or session that had this reference is certainly gone:
+ * its slot says died, or is free or another's by now.
+ *
+ * Of a thread there is a second sign: the kernel walks 2,048 mutexes of a list
+ * and no more, newest first, so that one who holds as many robust mutexes of
+ * its own dies without a mark of ours. The process's helper thread, its keeper,
+ * holds none but ours, lives as long as the process, and is marked:
+ * believed after half a second.
+ */
 bool thread_is_dead(const struct map *map, thread_ref_t ref);
 bool session_is_dead(const struct map *map, session_ref_t ref);
 

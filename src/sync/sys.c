@@ -46,7 +46,7 @@ static mono_t sys_coarse(void)
 
 static struct timespec monotonic_until(mono_t until, int64_t most_ns)
 {
-    int64_t left = until.ns - sys_now().ns;
+    int64_t left = mono_ns_between(sys_now(), until);
     mono_t at = clock_of(CLOCK_MONOTONIC);
 
     if (left < 0)
@@ -57,8 +57,9 @@ static struct timespec monotonic_until(mono_t until, int64_t most_ns)
     return (struct timespec){at.ns / NS_PER_S, at.ns % NS_PER_S};
 }
 
-/* The kernel, or its seccomp filter, has no futex_waitv: sleep on the first
-   word alone, in slices so short that the others are looked at. */
+/* The kernel has no futex_waitv, or its seccomp filter refuses it, with
+   whatever error: sleep on the first word alone, in slices so short that the
+   others are looked at. */
 static void wait_one(const struct sys_watch *w, const struct timespec *until)
 {
     struct timespec slice = {0, 20 * NS_PER_MS};
@@ -72,11 +73,11 @@ static void wait_one(const struct sys_watch *w, const struct timespec *until)
     syscall(SYS_futex, w->word, FUTEX_WAIT, w->value, &slice, NULL, 0);
 }
 
-static void sys_wait(const struct sys_watch *watches, unsigned n, mono_t until)
+static void wait_for(const struct sys_watch *watches, unsigned n,
+    const struct timespec *until)
 {
     static int no_waitv; /* set once, by whoever is refused first */
     struct futex_waitv v[SYS_WATCHES_MAX];
-    struct timespec ts = monotonic_until(until, SYS_TICK_NS);
 
     for (unsigned i = 0; i < n && i < SYS_WATCHES_MAX; i++)
         v[i] = (struct futex_waitv){
@@ -87,23 +88,44 @@ static void sys_wait(const struct sys_watch *watches, unsigned n, mono_t until)
     if (n > SYS_WATCHES_MAX)
         n = SYS_WATCHES_MAX;
     if (!shm_load(&no_waitv)) {
-        if (syscall(SYS_futex_waitv, v, n, 0, &ts, CLOCK_MONOTONIC) >= 0)
+        if (syscall(SYS_futex_waitv, v, n, 0, until, CLOCK_MONOTONIC) >= 0)
             return;
-        if (errno != ENOSYS && errno != EPERM)
+        if (errno == EAGAIN || errno == EINTR || errno == ETIMEDOUT)
             return;
-        shm_store(&no_waitv, 1);
+        if (errno != ENOMEM) /* which passes */
+            shm_store(&no_waitv, 1);
     }
-    wait_one(watches, &ts);
+    wait_one(watches, until);
 }
 
-static void sys_sleep(const struct sys_watch *w, mono_t until)
+static void sys_wait(const struct sys_watch *watches, unsigned n, mono_t until)
+{
+    struct timespec ts = monotonic_until(until, SYS_TICK_NS);
+
+    wait_for(watches, n, &ts);
+}
+
+/* One word needs no futex_waitv(2), and then no slices where it is refused. */
+static void sleep_on_one(const struct sys_watch *w, mono_t until)
 {
     struct timespec left = {0, 0};
-    int64_t ns = until.ns - sys_now().ns;
+    int64_t ns = mono_ns_between(sys_now(), until);
 
     if (ns > 0)
         left = (struct timespec){ns / NS_PER_S, ns % NS_PER_S};
     syscall(SYS_futex, w->word, FUTEX_WAIT, w->value, &left, NULL, 0);
+}
+
+static void sys_sleep(const struct sys_watch *watches, unsigned n, mono_t until)
+{
+    struct timespec ts;
+
+    if (n == 1) {
+        sleep_on_one(watches, until);
+        return;
+    }
+    ts = monotonic_until(until, 3600 * NS_PER_S);
+    wait_for(watches, n, &ts);
 }
 
 static void sys_wake(const uint32_t *word, int how_many)
@@ -119,21 +141,30 @@ struct sys_ops sys = {
     .wake = sys_wake,
 };
 
+bool sys_is_real(void)
+{
+    return sys.now == sys_now;
+}
+
 /* Ticks are 1 to 10 ms; the exact figure would be clock_getres(), but a
    margin that is too large only makes a lock live a few ms longer. */
-int64_t sys_coarse_lag_ns = 10 * NS_PER_MS;
+int64_t sys_coarse_lag_ns = NS_PER_S;
 
 int sys_cpus(void)
 {
     static int known; /* whoever asks first finds out */
     int cpus = shm_load(&known);
-    cpu_set_t set;
 
     if (unlikely(cpus == 0)) {
-        cpus = 1;
-        if (sched_getaffinity(0, sizeof(set), &set) == 0)
-            cpus = CPU_COUNT(&set);
+        cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
+        if (cpus < 1)
+            cpus = 1;
         shm_store(&known, cpus);
     }
     return cpus;
+}
+
+uint8_t sys_cpu(void)
+{
+    return (uint8_t)(1 + (unsigned)sched_getcpu() % UINT8_MAX);
 }

@@ -7,6 +7,7 @@
 #ifndef SYNC_SYS_H
 #define SYNC_SYS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/time.h"
@@ -17,23 +18,30 @@ struct sys_watch {
     uint32_t value;
 };
 
-#define SYS_WATCHES_MAX 16
+#define SYS_WATCHES_MAX 128 /* the kernel's own limit */
 
 struct sys_ops {
     mono_t (*now)(void);    /* exact: 23 ns */
-    mono_t (*coarse)(void); /* never ahead of now(), at most a tick behind */
+    mono_t (*coarse)(void); /* never ahead of now(), mostly by a tick behind */
     /* Sleeps until a word is woken or differs, or `until`. May return early
-       for no reason. Never blocks for longer than SYS_TICK. */
+       for no reason. Never blocks for longer than SYS_TICK_NS. */
     void (*wait)(const struct sys_watch *watches, unsigned n, mono_t until);
-    /* The same on one word and without the tick. */
-    void (*sleep)(const struct sys_watch *watch, mono_t until);
+    /* The same without the tick. */
+    void (*sleep)(const struct sys_watch *watches, unsigned n, mono_t until);
     void (*wake)(const uint32_t *word, int how_many);
 };
 
 extern struct sys_ops sys;
 
-/* How far coarse() may lag behind: added to every deadline, so that nothing
-   ends early. */
+/* Does time pass by itself, or is it turned by hand? */
+bool sys_is_real(void);
+
+/*
+ * How far coarse() may lag behind: added to each deadline that begins by it, so
+ * that nothing ends early. It is a matter of ticks, but the kernel's clock
+ * stands still while the CPU that counts them is kept from running by its
+ * hypervisor: 51 ms were seen where the other of two CPUs ran on.
+ */
 extern int64_t sys_coarse_lag_ns;
 
 /*
@@ -42,7 +50,11 @@ extern int64_t sys_coarse_lag_ns;
  */
 #define SYS_TICK_NS (40 * NS_PER_MS)
 
-/* More than one CPU to run on: spinning can pay. */
+/* Of the machine, not those that we may use: with more than one, whom we wait
+   for may be running while we spin. */
 int sys_cpus(void);
+
+/* The one we are on, from 1 to 255: a hint, and counted around. */
+uint8_t sys_cpu(void);
 
 #endif

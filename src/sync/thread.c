@@ -16,11 +16,11 @@
 #include "sync/word.h"
 
 __thread struct thread *thread_last;
+__thread int thread_refusal;
 static __thread struct thread *threads; /* one for each map */
 void (*thread_drop_magazines)(struct thread *t);
 
-static pthread_key_t key;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static uint32_t key; /* the number of our pthread key, and one; 0: none yet */
 
 /*
  * Free first, then unlocked: whoever dies in between leaves a free slot. The
@@ -50,6 +50,9 @@ static void thread_free(struct thread *t)
     bool fresh;
 
     if (process_is(t->life)) {
+        process_enter(&fresh); /* before the slot may be another's */
+        cds_list_del(&t->of_map);
+        process_leave();
         shm_load (&thread_drop_magazines)(t);
         slot_free(t->map, t->slot);
         process_enter(&fresh);
@@ -71,25 +74,45 @@ static void on_thread_exit(void *list)
     }
 }
 
-static void make_key(void)
+/* Without a mutex, which the child of a fork might inherit locked. And not by
+   pthread_once(): a key that could not be had now may be had later. */
+static int have_key(void)
 {
-    pthread_key_create(&key, on_thread_exit);
+    uint32_t none = 0;
+    pthread_key_t made;
+    int rc;
+
+    if (shm_load_acquire(&key) != 0)
+        return 0;
+    rc = pthread_key_create(&made, on_thread_exit);
+    if (rc != 0)
+        return why(-EAGAIN, "no key for thread-specific data is left: %s",
+            strerror(rc));
+    if (!shm_cas(&key, &none, made + 1))
+        pthread_key_delete(made); /* another thread was quicker */
+    return 0;
 }
 
 /* Life first, reference last: nobody ever sees a slot in use whose life word
    says neither lives nor died. A claimer that dies in between leaves a slot
    that is still free. */
-static bool slot_claim(struct thread_slot *slot, uint32_t i)
+static int slot_claim(struct map *map, uint32_t i)
 {
+    struct thread_slot *slot = &map->threads[i];
     uint32_t generation = (slot->generation + 1) % THREAD_GENERATIONS;
+    int rc = life_begin(&slot->life);
 
-    if (shm_load(&slot->ref) != 0 || life_begin(&slot->life) != 0)
-        return false;
+    if (rc != 0)
+        return rc;
     if (generation == 0)
         generation = 1;
-    slot->generation = generation;
+    shm_store(&slot->generation, generation);
+    shm_store(&slot->keeper, shm_load(&map->keeper));
+    shm_store(&slot->forsaken_ns, 0);
+    shm_store(&slot->waiting, 0);
+    shm_store(&slot->set, 0);
     shm_store_release(&slot->ref, generation << SLOT_BITS | i);
-    return true;
+    return 0;
 }
 
 /* Under the registry lock. Faults: -EAGAIN, those of map_reserve(). */
@@ -106,10 +129,9 @@ static int slot_find(struct map *map, struct thread_slot **slot)
                 return rc;
             shm_store_release(&map->h->threads_high, i + 1);
         }
-        if (slot_claim(&map->threads[i], i)) {
-            *slot = &map->threads[i];
-            return 0;
-        }
+        *slot = &map->threads[i];
+        if (shm_load(&(*slot)->ref) == 0)
+            return slot_claim(map, i);
     }
     return -EAGAIN;
 }
@@ -122,36 +144,77 @@ static int explain(const struct map *map, int rc)
     return why(rc, "no room for a thread in %s: %s", map->path, strerror(-rc));
 }
 
-static int take_slot(struct map *map, struct thread_slot **slot)
+static int take_slot(struct map *map, struct thread *t)
 {
     int rc = map_registry_lock(map);
 
     if (rc != 0)
         return rc;
-    rc = slot_find(map, slot);
-    map->users += rc == 0;
+    rc = slot_find(map, &t->slot);
+    if (rc == 0) {
+        t->ref = t->slot->ref;
+        cds_list_add(&t->of_map, &map->kept);
+        map->users++;
+    }
     map_registry_unlock(map);
     return rc == 0 ? 0 : explain(map, rc);
 }
 
-static struct thread *thread_new(struct map *map)
+static int thread_new(struct map *map, struct thread **out)
 {
     struct thread *t = calloc(1, sizeof(*t));
+    int rc;
 
-    if (t == NULL) {
-        why(-ENOMEM, "out of memory");
-        return NULL;
-    }
-    if (take_slot(map, &t->slot) != 0) {
+    if (t == NULL)
+        return why(-ENOMEM, "out of memory");
+    rc = take_slot(map, t);
+    if (rc != 0) {
         free(t);
-        return NULL;
+        return rc;
     }
     t->map = map;
-    t->ref = t->slot->ref;
     t->life = shm_load(process_page);
-    t->slot->pid = (uint32_t)getpid();
+    shm_store(&t->slot->pid, (uint32_t)getpid());
     CDS_INIT_LIST_HEAD(&t->magazines);
-    return t;
+    *out = t;
+    return 0;
+}
+
+static void thread_drop(struct thread **link)
+{
+    struct thread *t = *link;
+
+    *link = t->next;
+    thread_last = NULL;
+    pthread_setspecific(key - 1, threads);
+    thread_free(t);
+}
+
+/* Into this thread's list, which ends with the thread. */
+static int thread_keep(struct thread *t)
+{
+    struct thread *before = threads;
+
+    if (pthread_setspecific(key - 1, t) != 0) {
+        thread_free(t);
+        return why(-ENOMEM, "out of memory");
+    }
+    t->next = before;
+    threads = t;
+    return 0;
+}
+
+static int thread_make(struct map *map, struct thread **out)
+{
+    int rc = have_key();
+
+    if (rc == 0)
+        rc = life_possible();
+    if (rc == 0)
+        rc = thread_new(map, out);
+    if (rc == 0)
+        rc = thread_keep(*out);
+    return rc;
 }
 
 struct thread *thread_enter_slow(struct map *map)
@@ -163,26 +226,25 @@ struct thread *thread_enter_slow(struct map *map)
     while (t != NULL && (t->map != map || !process_is(t->life)))
         t = t->next;
     if (t == NULL) {
-        pthread_once(&once, make_key);
-        t = thread_new(map);
-        if (t == NULL)
+        thread_refusal = thread_make(map, &t);
+        if (thread_refusal != 0)
             return NULL;
-        t->next = threads;
-        threads = t;
-        pthread_setspecific(key, threads);
     }
     thread_last = t;
     return t;
 }
 
-static void thread_drop(struct thread **link)
+void thread_kept_by(struct map *map, thread_ref_t keeper)
 {
-    struct thread *t = *link;
+    struct thread *t;
+    bool fresh;
 
-    *link = t->next;
-    thread_last = NULL;
-    pthread_setspecific(key, threads);
-    thread_free(t);
+    process_enter(&fresh);
+    map->keeper = keeper;
+    cds_list_for_each_entry (t, &map->kept, of_map)
+        if (t->ref != keeper)
+            shm_store(&t->slot->keeper, keeper);
+    process_leave();
 }
 
 void thread_leave(struct map *map)

@@ -22,7 +22,7 @@ enum rank {
     RANK_RECOVERY, /* the leaf of leaves: under anything */
 };
 
-#define HELD_MAX 8
+#define HELD_MAX 72 /* a lock set holds a word for each of its members */
 #define WAKES_MAX 128
 
 struct magazine;
@@ -42,6 +42,12 @@ struct thread {
     struct magazine *magazine;
     struct cds_list_head magazines;
 
+    /* It has just granted a lock that runs out before the next waiter's tick:
+       who waits still shall look when (serve.c). */
+    bool brief;
+
+    uint32_t changes; /* grants to others, and drops, as it looked (set.c) */
+
     int64_t last_grant_ns; /* orders this thread's grants within a tick */
     int spin_credit;       /* has spinning paid lately? (table/wait.c) */
 
@@ -50,14 +56,18 @@ struct thread {
     uint8_t held_rank[HELD_MAX];
 
     struct thread *next; /* this thread in other maps */
+    struct cds_list_head of_map;
 };
 
 extern __thread struct thread *thread_last;
 
 struct thread *thread_enter_slow(struct map *map);
 
-/* This thread in `map`; NULL (explained, -EAGAIN or -ENOMEM) when it could
-   not be registered. */
+/* Why this thread could not be registered: -EAGAIN, -ENOMEM, -EPERM ... */
+extern __thread int thread_refusal;
+
+/* This thread in `map`; NULL when it could not be registered (explained; the
+   result is thread_refusal). */
 static inline struct thread *thread_enter(struct map *map)
 {
     struct thread *t = thread_last;
@@ -66,6 +76,10 @@ static inline struct thread *thread_enter(struct map *map)
         return t;
     return thread_enter_slow(map);
 }
+
+/* The helper thread that has a slot in `map` from now on, or 0: noted for all
+   threads of this process, also those that have been there before it. */
+void thread_kept_by(struct map *map, thread_ref_t keeper);
 
 /* Gives back the calling thread's slot in `map`, if it has one. */
 void thread_leave(struct map *map);

@@ -11,7 +11,8 @@
 #define SPINS 200
 
 /* Held by a living thread: note that somebody sleeps, and sleep. */
-static void sleep_on(struct thread *me, uint32_t *word, uint32_t value)
+static void sleep_on(struct thread *me, uint32_t *word, uint32_t value,
+    int64_t most_ns)
 {
     const struct thread_slot *owner = at_thread(me->map, word_owner(value));
     struct sys_watch watch[2] = {
@@ -21,12 +22,19 @@ static void sleep_on(struct thread *me, uint32_t *word, uint32_t value)
 
     if (!(value & WORD_WAITERS) && !shm_cas(word, &value, value | WORD_WAITERS))
         return;
-    sys.wait(watch, life_word_is_dead(watch[1].value) ? 1 : 2,
-        mono_add_ns(sys.now(), SYS_TICK_NS));
+    if (!life_word_is_dead(watch[1].value))
+        sys.wait(watch, 2, mono_add_ns(sys.now(), most_ns));
+}
+
+/* Longer each time: a thousand sleepers must not all come each millisecond. */
+static int64_t next_tick(int64_t tick_ns)
+{
+    return tick_ns < SYS_TICK_NS ? tick_ns * 2 : tick_ns;
 }
 
 int word_lock_slow(struct thread *me, uint32_t *word)
 {
+    int64_t tick_ns = WORD_TICK_NS;
     uint32_t mine = me->ref;
 
     enq_assert(!word_held(me, word));
@@ -37,6 +45,8 @@ int word_lock_slow(struct thread *me, uint32_t *word)
         if (value == 0) {
             if (shm_cas(word, &value, mine))
                 return 0;
+        } else if (word_owner(value) == me->ref) {
+            return ENQ_ECORRUPT; /* nobody takes a word twice: it is damaged */
         } else if (spins < SPINS && sys_cpus() > 1) {
             caa_cpu_relax();
         } else if (thread_is_dead(me->map, word_owner(value))) {
@@ -44,7 +54,8 @@ int word_lock_slow(struct thread *me, uint32_t *word)
             if (rc != 0)
                 return rc;
         } else {
-            sleep_on(me, word, value);
+            sleep_on(me, word, value, tick_ns);
+            tick_ns = next_tick(tick_ns);
             mine = me->ref | WORD_WAITERS; /* others may sleep on it too */
         }
     }

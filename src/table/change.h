@@ -16,6 +16,7 @@
 #ifndef TABLE_CHANGE_H
 #define TABLE_CHANGE_H
 
+#include "table/call.h"
 #include "table/scope.h"
 
 /* New entries, filled, PHASE_CACHED. Returns: 0; ENQ_EXISTS: its id is taken.
@@ -26,9 +27,21 @@ int change_queue(struct scope *s, const struct ask *ask, struct entry *e);
 /* WAITING to HELD; whoever waits is woken when the scope is left. */
 int change_grant(struct scope *s, struct entry *e);
 
+/* Somebody waits: those who hold what is in his way, and listen, are to hear
+   of it. Under the scope. Faults: ENQ_ECORRUPT. */
+int change_note_asked(struct scope *s, const struct ask *ask);
+
+/* A lock was given while others wait for it: the same for its holder. */
+int change_note_suitors_slow(struct scope *s, struct entry *e);
+HOT int change_note_suitors(struct scope *s, struct entry *e)
+{
+    return likely(!call_is_wanted(s->map, e->session))
+        ? 0
+        : change_note_suitors_slow(s, e);
+}
+
 /* A waiter shall try for itself: see serve.h. */
 void change_poke(struct scope *s, struct entry *e);
-void change_unpoke(struct scope *s, struct entry *e);
 
 /* Out of the table. GONE_NOT: its holder, or someone in his name, gave it
    back. GONE_DIED for a waiter, too: nobody is left to be told. */
@@ -44,7 +57,7 @@ int change_mode(struct scope *s, struct entry *e, unsigned mode, bool token);
 /* HELD, counting from now: ttl_ms < 0 none. */
 int change_deadline(struct scope *s, struct entry *e, int64_t ttl_ms);
 
-/* HELD by another session now, with a new token. */
-int change_session(struct scope *s, struct entry *e, uint32_t pid);
+/* HELD by the scope's session from now; a new token if asked for. */
+int change_session(struct scope *s, struct entry *e, bool token);
 
 #endif

@@ -116,7 +116,9 @@ static void check_member(struct check *c, struct entry *first, struct entry *e,
         check_note(c->report, "I1: entry %x is in another's ring", ref);
     if (!waiting && shm_load(&e->token) > newest_token(c, e))
         check_note(c->report, "I7: entry %x has a token above the newest", ref);
-    if (waiting && e->ticket <= *ticket)
+    /* those of one lock set have one ticket */
+    if (waiting && e->ticket <= *ticket &&
+        !(e->ticket == *ticket && entry_is_of_set(e)))
         check_note(c->report, "I2: entry %x waits out of order", ref);
     if (waiting)
         *ticket = e->ticket;
@@ -151,7 +153,7 @@ static void check_object(struct check *c, uint32_t line, ref_t ref)
             c->shard, line, ref);
         return;
     }
-    spot = spot_of_entry(first);
+    spot = spot_of(first->name_hash, first->hash);
     if (spot.shard != c->shard || index_find(c->map, &spot, &key) != first)
         check_note(c->report, "I3: entry %x is not found by its key", ref);
     else
@@ -174,14 +176,14 @@ static void check_line(struct check *c, uint32_t number)
 {
     const struct line *line = at_line(c->map, c->shard, number);
     bool ids = c->shard >= SHARDS;
-    uint32_t left = c->map->h->slots_max;
+    uint32_t left = c->map->entries_max;
 
     if (line == NULL) {
         check_note(c->report, "I3: shard %u has no line %u", c->shard, number);
         return;
     }
     for (unsigned i = 0; i < LINE_SLOTS; i++)
-        if (line->ref[i] != 0)
+        if (line->tag[i] != 0 || line->ref[i] != 0)
             (ids ? check_id : check_object)(c, number, line->ref[i]);
     for (ref_t ref = line->more; ref != 0 && left-- > 0;) {
         struct entry *e = at_entry(c->map, ref);
@@ -193,13 +195,20 @@ static void check_line(struct check *c, uint32_t number)
 static int check_shard(struct check *c, struct thread *t)
 {
     struct shard *shard = &c->map->shards[c->shard];
+    uint32_t n_lines;
     int rc =
         word_lock(t, &shard->word, c->shard < SHARDS ? RANK_SHARD : RANK_ID);
 
     if (rc != 0)
         return rc;
     c->objects = c->waiting = 0;
-    for (uint32_t i = 0; i < shard->n_lines; i++)
+    if (shard->n_segments == 0 || shard->n_segments > SEGMENTS_MAX ||
+        shard->n_lines < LINES_FIRST ||
+        shard->n_lines > lines_in(shard->n_segments))
+        check_note(c->report, "I3: shard %u: %u lines in %u segments", c->shard,
+            shard->n_lines, shard->n_segments);
+    n_lines = map_at_most(&shard->n_lines, lines_in(SEGMENTS_MAX));
+    for (uint32_t i = 0; i < n_lines; i++)
         check_line(c, i);
     if (c->objects != shard->n_objects)
         check_note(c->report, "I4: shard %u: %u objects, counted %u", c->shard,
@@ -252,19 +261,29 @@ static bool see_wanted(void *context, struct entry *e)
     return !search->found;
 }
 
+/* Still in the use that it was in when we chose whose words to take: only then
+   they are its own. */
+static bool is_same_use(const struct entry *e, uint64_t before)
+{
+    uint64_t state = shm_load_acquire(&e->state);
+
+    return state_is_live(state) &&
+        STATE_GENERATION(state) == STATE_GENERATION(before);
+}
+
 /* Every live entry is reached from its key. */
 static bool check_linked(void *context, struct entry *e)
 {
     struct check *c = context;
     struct scope s = {.map = c->map, .t = c->t};
     struct search search = {e, false};
+    uint64_t state = shm_load_acquire(&e->state);
     struct key key;
     bool live;
 
-    if (!state_is_live(shm_load_acquire(&e->state)) ||
-        scope_enter_entry(&s, e) != 0)
+    if (!state_is_live(state) || scope_enter_entry(&s, e) != 0)
         return true;
-    live = state_is_live(shm_load_acquire(&e->state));
+    live = is_same_use(e, state);
     if (live && !entry_key(c->map, e, &key))
         check_note(c->report, "entry %x: damaged lengths", map_ref(c->map, e));
     else if (live && scope_visit(&s, &key, see_wanted, &search) == 0 &&
@@ -281,6 +300,7 @@ static bool check_generic(void *context, struct entry *e)
 {
     struct check *c = context;
     struct scope s = {.map = c->map, .t = c->t};
+    uint64_t state = shm_load_acquire(&e->state);
     struct ask ask;
     struct verdict v;
 
@@ -288,7 +308,8 @@ static bool check_generic(void *context, struct entry *e)
         entry_over(c->map, e, c->now) != ENQ_OK ||
         scope_enter_entry(&s, e) != 0)
         return true;
-    if (entry_is(e, PHASE_HELD) && entry_ask(c->map, e, &ask)) {
+    if (is_same_use(e, state) && entry_is(e, PHASE_HELD) &&
+        entry_ask(c->map, e, &ask)) {
         ask.ticket = 0;
         if (judge(&s, &ask, e, &v) == 0 && v.holder != NULL &&
             !entry_owned_by(c->map, v.holder, &ask))
@@ -302,7 +323,7 @@ static bool check_generic(void *context, struct entry *e)
 
 static void check_pages(struct check *c)
 {
-    for (uint32_t i = 0; i < shm_load(&c->map->h->pages_used); i++) {
+    for (uint32_t i = 0; i < map_pages_used(c->map); i++) {
         struct page_info info = {shm_load(&c->map->pages[i].owner),
             shm_load(&c->map->pages[i].kind)};
 
@@ -320,7 +341,7 @@ static bool check_texts(void *context, struct entry *e)
     struct ask ask;
 
     if (state_is_live(state) && !entry_ask(c->map, e, &ask) &&
-        shm_load_acquire(&e->state) == state)
+        state_same(shm_load_acquire(&e->state), state))
         check_note(c->report, "entry %x: damaged texts", map_ref(c->map, e));
     return true;
 }

@@ -5,6 +5,9 @@
 #ifndef TABLE_ENTRY_H
 #define TABLE_ENTRY_H
 
+#include <string.h>
+
+#include "base/bytes.h"
 #include "base/time.h"
 #include "rules/key.h"
 #include "segment/map.h"
@@ -18,17 +21,58 @@ struct ask {
     const char *id;
     uint16_t owner_bytes; /* with the zero; 1: nobody's */
     uint16_t id_bytes;    /* 0: derived */
-    uint32_t owner_hash;
-    uint8_t on_death;
-    int64_t ttl_ms;  /* < 0: none */
-    uint64_t ticket; /* UINT64_MAX: has not waited */
+    uint8_t on_death;     /* as in the entry, with its flags */
+    uint16_t more_bytes;  /* behind the id; 0: what follows is not set */
+    uint16_t peer_bytes;  /* with the zero; 0: none */
+    uint32_t delay_ms;
+    const char *peer;
+    int64_t ttl_ms;   /* < 0: none */
+    uint64_t ticket;  /* UINT64_MAX: has not waited */
+    bool cycles;      /* waiting, it may close a circle: see cycle.h */
+    uint32_t started; /* ASLEEP_STARTED + its number; 0: a thread will wait */
 };
 
 /* Bytes of payload that the request needs. */
-size_t ask_payload_bytes(const struct ask *ask);
+HOT size_t ask_payload_bytes(const struct ask *ask)
+{
+    return key_bytes(&ask->key) + ask->owner_bytes + ask->id_bytes +
+        ask->more_bytes;
+}
 
-/* Writes all of the request into an entry that nobody can see yet. */
-void entry_fill(struct entry *e, const struct ask *ask);
+/* What few requests have, to where it stands. */
+void entry_fill_more(char *to, const struct ask *ask);
+
+/* Writes the request into an entry that nobody can see yet, behind the bytes
+   of its key, which are there already: ask->key.bytes is e->payload. Better
+   after a word was taken than before: to take one the processor waits until
+   all stores have left for the cache (5 % of a pair). */
+HOT void entry_fill(struct entry *e, const struct ask *ask)
+{
+    char *p = e->payload + key_bytes(&ask->key);
+
+    /* these are read without the words by who has a stale handle, or looks for
+       news: scope_enter_entry, notice_take */
+    shm_store(&e->hash, ask->key.hash);
+    shm_store(&e->name_hash, ask->key.name_hash);
+    e->name_bytes = ask->key.name_bytes;
+    e->field_bytes = ask->key.field_bytes;
+    e->fields = ask->key.fields;
+    shm_store(&e->generic, ask->key.generic);
+    e->literal = ask->key.literal;
+    e->owner_bytes = ask->owner_bytes;
+    e->id_bytes = ask->id_bytes;
+    shm_store(&e->on_death, ask->on_death);
+    shm_store(&e->ttl_ms, ask->ttl_ms);
+    e->ticket = 0;
+    shm_store(&e->asleep, ASLEEP_NOBODY);
+    shm_store(&e->cpu, 0); /* read by a waiter who wonders: may_spin */
+    e->taker_bytes = 0;
+    bytes_copy(p, ask->owner, ask->owner_bytes);
+    if (unlikely(ask->id_bytes > 0))
+        memcpy(p + ask->owner_bytes, ask->id, ask->id_bytes);
+    if (unlikely(ask->more_bytes > 0))
+        entry_fill_more(p + ask->owner_bytes + ask->id_bytes, ask);
+}
 
 /* What the entry says of its key and owner, with the lengths checked against
    its size. False: the entry is damaged. */
@@ -38,9 +82,26 @@ bool entry_ask(const struct map *map, const struct entry *e, struct ask *ask);
 /* Room for payload in this entry; depends on the size of its slab. */
 size_t entry_payload_room(const struct map *map, const struct entry *e);
 
+/* The owner as text, and its bytes with the zero; NULL: the entry is damaged.
+   Another process wrote this: each length is read once. */
+const char *entry_owner(const struct map *map, const struct entry *e,
+    size_t *bytes);
+
 /* Same owner? Nobody's is nobody's, not even its own. */
 bool entry_owned_by(const struct map *map, const struct entry *e,
     const struct ask *ask);
+
+/* Who has the entry, as a number; 0: nobody, or it is damaged. */
+uint64_t entry_owner_hash(const struct map *map, const struct entry *e);
+uint64_t ask_owner_hash(const struct map *map, const struct ask *ask);
+
+/* Of a lock set that waits: all its members have one ticket, and lead from one
+   to the next in a ring. NULL: the set has begun to leave, or is damaged. */
+static inline bool entry_is_of_set(const struct entry *e)
+{
+    return unlikely((shm_load(&e->on_death) & ENTRY_SET) != 0);
+}
+struct entry *entry_next_of_set(const struct map *map, const struct entry *e);
 
 static inline bool entry_is(const struct entry *e, enum phase phase)
 {
@@ -53,6 +114,12 @@ static inline bool state_is_live(uint64_t state)
     unsigned phase = STATE_PHASE(state);
 
     return phase == PHASE_WAITING || phase == PHASE_HELD;
+}
+
+/* The same use and standing of an entry, whatever was noted on it. */
+static inline bool state_same(uint64_t a, uint64_t b)
+{
+    return ((a ^ b) & ~STATE_NOTES) == 0;
 }
 
 static inline bool entry_is_generic(const struct entry *e)
@@ -94,14 +161,46 @@ static inline enq_handle place_handle(const struct map *map,
     return (uint64_t)p->generation << HANDLE_REF_BITS | map_ref(map, p->e);
 }
 
-/* The entry that the handle names if its generation is still the handle's.
- *state is what it was then: act on it, or look again under the lock. */
-struct entry *entry_of_handle(const struct map *map, enq_handle handle,
-    uint64_t *state);
+/* The entry that the handle names, if its generation is still the handle's,
+   and the state that it had: act on that, or look again under the lock. */
+HOT struct entry *entry_of_handle(const struct map *map, enq_handle handle,
+    uint64_t *state)
+{
+    uint32_t generation = (uint32_t)(handle >> HANDLE_REF_BITS);
+    ref_t ref = (ref_t)(handle & ((UINT64_C(1) << HANDLE_REF_BITS) - 1));
+    struct entry *e = at_entry(map, ref);
 
-/* Why a live entry is over, though it may be linked still: ENQ_EXPIRED,
-   ENQ_OWNERDIED; ENQ_OK: it is not. A waiter is over when its session is dead
-   or ends. What is over stays so. */
+    if (e == NULL)
+        return NULL;
+    *state = shm_load_acquire(&e->state);
+    return STATE_GENERATION(*state) == generation ? e : NULL;
+}
+
+/*
+ * Why a live entry has ended for its holder, though it may be linked still:
+ * ENQ_EXPIRED, ENQ_OWNERDIED; ENQ_OK: it has not. A waiter ends when its
+ * session is dead or ends. What has ended stays so.
+ */
+int entry_ended(const struct map *map, const struct entry *e, mono_t now);
+
+/* The same for everybody else: with a lock delay one goes on being in the way
+   of other owners for a while after it has ended. */
 int entry_over(const struct map *map, const struct entry *e, mono_t now);
+
+static inline bool entry_delays(const struct entry *e)
+{
+    return unlikely((shm_load(&e->on_death) & ENTRY_DELAYS) != 0);
+}
+
+/* It has ended, and is not over. Who has to read a clock for @now asks
+   entry_delays() first. */
+static inline bool entry_is_delayed(const struct map *map,
+    const struct entry *e, mono_t now)
+{
+    return entry_delays(e) && entry_ended(map, e, now) != ENQ_OK;
+}
+
+/* Until when a held one is in the way, if nothing else happens. */
+mono_t entry_until(const struct map *map, const struct entry *e);
 
 #endif

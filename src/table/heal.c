@@ -3,14 +3,17 @@
  */
 #include "table/heal.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <string.h>
 
 #include "base/point.h"
 #include "sync/life.h"
 #include "sync/word.h"
+#include "table/call.h"
 #include "table/hold.h"
 #include "table/ids.h"
+#include "table/journal.h"
 #include "table/page.h"
 
 #define BITS(n) (((n) + 63) / 64)
@@ -20,6 +23,7 @@ struct repair {
     struct thread *me;
     bool all;                      /* doctor's orders */
     bool needed;                   /* somebody died inside a word */
+    bool grow;                     /* of the pages: to be counted anew */
     uint64_t shards[BITS(SHARDS)]; /* of keys: to be made anew */
     uint64_t gates[BITS(GATES)];
     uint32_t raised[GATES]; /* what they shall be */
@@ -36,11 +40,26 @@ static void set_bit(uint64_t *set, uint32_t i)
     set[i / 64] |= UINT64_C(1) << (i % 64);
 }
 
+/* The word again: its owner may have let go of it and ended, slot and all,
+   between our two looks, and the word may be a living one's by now. Who is
+   dead gives nothing back. */
 static bool dead_holds(const struct map *map, const uint32_t *word)
 {
-    uint32_t value = shm_load_acquire(word);
+    uint32_t value = shm_load_acquire(word), again;
 
-    return value != 0 && thread_is_dead(map, word_owner(value));
+    ENQ_POINT("recover.word_read");
+    if (value == 0 || !thread_is_dead(map, word_owner(value)))
+        return false;
+    again = shm_load_acquire(word);
+    return again != 0 && word_owner(again) == word_owner(value);
+}
+
+/* Free, or a dead one's; or it names us, who do not hold it: it is damaged. */
+static bool may_take(const struct map *map, const struct thread *me,
+    uint32_t value)
+{
+    return value == 0 || word_owner(value) == me->ref ||
+        thread_is_dead(map, word_owner(value));
 }
 
 /* --- the recovery word --- */
@@ -55,7 +74,7 @@ static void recovery_lock(struct map *map, struct thread *me)
         uint32_t value = shm_load(word);
         struct sys_watch watch = {word, value};
 
-        if (value == 0 || thread_is_dead(map, word_owner(value))) {
+        if (may_take(map, me, value)) {
             if (shm_cas(word, &value, me->ref | WORD_WAITERS))
                 return;
         } else {
@@ -86,7 +105,7 @@ static struct entry *ring_insert(const struct map *map, struct entry *first,
     struct entry *e)
 {
     struct entry *at = at_entry(map, first->prev);
-    uint32_t left = map->h->slots_max;
+    uint32_t left = map->entries_max;
 
     while (at != NULL && comes_before(e, at)) {
         if (at == first) {
@@ -105,7 +124,7 @@ static struct entry *ring_insert(const struct map *map, struct entry *first,
 static int relink_concrete(struct map *map, struct entry *e)
 {
     struct shard *shard = &map->shards[shard_of_hash(e->hash)];
-    struct spot spot = spot_of_entry(e);
+    struct spot spot = spot_of(e->name_hash, e->hash);
     struct entry *first, *now;
     struct key key;
 
@@ -130,25 +149,40 @@ static void relink_generic(struct repair *r, struct entry *e)
     struct gate *gate = &map->gates[gate_of_hash(e->name_hash)];
     struct entry *first = at_entry(map, gate->head);
 
-    gate->n_waiting += entry_is(e, PHASE_WAITING);
+    shm_store(&gate->n_waiting, gate->n_waiting + entry_is(e, PHASE_WAITING));
     r->raised[gate - map->gates]++;
     if (first == NULL)
         ring_append(map, NULL, e);
     else
         e = ring_insert(map, first, e);
-    gate->head = map_ref(map, e);
+    shm_store(&gate->head, map_ref(map, e));
 }
 
-/* Of two with one id, one has run out, and the other came after it. */
-static int relink_id(struct map *map, struct entry *e)
+static bool used_anew(const struct entry *e, uint64_t state)
+{
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return STATE_GENERATION(shm_load(&e->state)) != STATE_GENERATION(state);
+}
+
+/*
+ * Of two with one id, one has run out, and the other came after it.
+ *
+ * An entry with an id stands still, as all id words are held. One without may
+ * be given back while we look, and be filled for a request with an id.
+ */
+static int relink_id(struct map *map, struct entry *e, uint64_t state)
 {
     struct entry *other;
     struct spot spot;
     struct ask ask;
+    bool sound;
 
     if (e->id_bytes == 0)
         return 0;
-    if (!entry_ask(map, e, &ask) || !spot_of_entry_id(map, e, &spot))
+    sound = entry_ask(map, e, &ask) && spot_of_entry_id(map, e, &spot);
+    if (used_anew(e, state))
+        return 0;
+    if (!sound)
         return ENQ_ECORRUPT;
     other = index_find_id(map, &spot, ask.id);
     if (other == NULL)
@@ -173,9 +207,9 @@ static bool relink(void *context, struct entry *e)
     generic = entry_is_generic(e);
     gate = gate_of_hash(shm_load(&e->name_hash));
     shard = shard_of_hash(shm_load(&e->hash));
-    if (shm_load_acquire(&e->state) >> 32 != state >> 32)
+    if (used_anew(e, state))
         return true;
-    r->rc = relink_id(r->map, e);
+    r->rc = relink_id(r->map, e, state);
     if (r->rc == 0 && generic && bit(r->gates, gate))
         relink_generic(r, e);
     else if (r->rc == 0 && !generic && bit(r->shards, shard))
@@ -192,8 +226,8 @@ static void clear_derived(struct repair *r)
     for (uint32_t i = 0; i < GATES; i++) {
         if (!bit(r->gates, i))
             continue;
-        r->map->gates[i].head = 0;
-        r->map->gates[i].n_waiting = 0;
+        shm_store(&r->map->gates[i].head, 0);
+        shm_store(&r->map->gates[i].n_waiting, 0);
     }
     ENQ_POINT("recover.index_cleared");
 }
@@ -210,21 +244,29 @@ static void set_gates(struct repair *r)
 
 /* --- which parts --- */
 
+/*
+ * What is noted here is repaired and freed, nothing else: a word whose owner
+ * dies later names him still, and whoever wants it heals again. Gates first:
+ * of one who dies meanwhile with a gate and a shard, the shard is noted at
+ * least. No noted word changes hands, as nobody but us frees those of the
+ * dead.
+ */
 static void note_dead_words(struct repair *r)
 {
-    r->needed = r->all || dead_holds(r->map, &r->map->h->grow_word);
+    r->grow = r->all || dead_holds(r->map, &r->map->h->grow_word);
+    r->needed = r->grow;
+    for (uint32_t i = 0; i < GATES; i++) {
+        if (!r->all && !dead_holds(r->map, &r->map->gates[i].word))
+            continue;
+        r->needed = true;
+        set_bit(r->gates, i);
+    }
     for (uint32_t i = 0; i < SHARDS_ALL; i++) {
         if (!r->all && !dead_holds(r->map, &r->map->shards[i].word))
             continue;
         r->needed = true;
         if (i < SHARDS)
             set_bit(r->shards, i);
-    }
-    for (uint32_t i = 0; i < GATES; i++) {
-        if (!r->all && !dead_holds(r->map, &r->map->gates[i].word))
-            continue;
-        r->needed = true;
-        set_bit(r->gates, i);
     }
 }
 
@@ -239,7 +281,7 @@ static void take_id_words(struct repair *r)
 
         for (;;) {
             value = shm_load(word);
-            if ((value == 0 || thread_is_dead(r->map, word_owner(value))) &&
+            if (may_take(r->map, r->me, value) &&
                 shm_cas(word, &value, r->me->ref | WORD_WAITERS))
                 break;
             sys.wait(&(struct sys_watch){word, value}, 1,
@@ -255,44 +297,94 @@ static void free_word(uint32_t *word)
     ENQ_POINT("recover.word_freed");
 }
 
+/*
+ * Of nobody, and so of a dead one: whoever wants the word heals again, and is
+ * told, as we are, that what it guards cannot be repaired. Free, half of a
+ * shard would pass for all of it; ours, others would wait for us. (No thread
+ * has generation 0.)
+ */
+#define NOBODY 1u
+
+static void ruin_word(uint32_t *word)
+{
+    shm_swap(word, NOBODY);
+    sys.wake(word, INT_MAX);
+}
+
+static void free_if_dead_holds(struct repair *r, uint32_t *word)
+{
+    if (dead_holds(r->map, word))
+        free_word(word);
+}
+
 static void free_dead_words(struct repair *r)
 {
     for (uint32_t i = 0; i < SHARDS; i++)
-        if (dead_holds(r->map, &r->map->shards[i].word))
-            free_word(&r->map->shards[i].word);
+        if (bit(r->shards, i))
+            free_if_dead_holds(r, &r->map->shards[i].word);
     for (uint32_t i = SHARDS; i < SHARDS_ALL; i++)
         free_word(&r->map->shards[i].word);
     for (uint32_t i = 0; i < GATES; i++)
-        if (dead_holds(r->map, &r->map->gates[i].word))
-            free_word(&r->map->gates[i].word);
-    if (dead_holds(r->map, &r->map->h->grow_word))
-        free_word(&r->map->h->grow_word);
+        if (bit(r->gates, i))
+            free_if_dead_holds(r, &r->map->gates[i].word);
+    if (r->grow)
+        free_if_dead_holds(r, &r->map->h->grow_word);
 }
 
 /* Whoever may have been granted, or may go now, looks for itself. */
 static bool rouse(void *context, struct entry *e)
 {
-    (void)context;
-    if (entry_is(e, PHASE_WAITING) || shm_load(&e->asleep))
+    const struct map *map = context;
+
+    if (entry_is(e, PHASE_WAITING) && shm_load(&e->asleep) == ASLEEP_NOBODY)
         sys.wake((const uint32_t *)&e->state, 1);
+    call_up(map, e);
     return true;
 }
 
-/* No lock word names them any more. */
+static void free_thread(struct map *map, struct thread_slot *slot)
+{
+    for (unsigned c = 0; c < COUNTERS; c++) {
+        shm_add(&map->h->retired[c], slot->counts[c]);
+        shm_store(&slot->counts[c], 0);
+    }
+    /* its life word goes on saying dead, until the next claims the slot */
+    shm_store_release(&slot->ref, 0);
+}
+
+/* Does it say of another that it is dead, or will? */
+static bool keeps_any(const struct map *map, thread_ref_t keeper)
+{
+    for (uint32_t i = 0; i < map_threads(map); i++)
+        if (shm_load_acquire(&map->threads[i].ref) != 0 &&
+            shm_load(&map->threads[i].keeper) == keeper)
+            return true;
+    return false;
+}
+
+/* Not one that has given its slot back since we read `ref`: that is another's
+   by now, or is about to be. */
+static bool is_dead_still(const struct map *map, const struct thread_slot *slot,
+    thread_ref_t ref)
+{
+    ENQ_POINT("recover.slot_read");
+    return thread_is_dead(map, ref) && shm_load_acquire(&slot->ref) == ref;
+}
+
+/* No lock word names them any more. Keepers last, when there is nobody left
+   of whom they are the only sign of death. */
 static void free_dead_threads(struct map *map)
 {
-    for (uint32_t i = 0; i < shm_load(&map->h->threads_high); i++) {
-        struct thread_slot *slot = &map->threads[i];
-        thread_ref_t ref = shm_load_acquire(&slot->ref);
+    for (int keepers = 0; keepers <= 1; keepers++) {
+        for (uint32_t i = 0; i < map_threads(map); i++) {
+            struct thread_slot *slot = &map->threads[i];
+            thread_ref_t ref = shm_load_acquire(&slot->ref);
 
-        if (ref == 0 || !thread_is_dead(map, ref))
-            continue;
-        for (unsigned c = 0; c < COUNTERS; c++) {
-            shm_add(&map->h->retired[c], slot->counts[c]);
-            slot->counts[c] = 0;
+            if (ref != 0 && (shm_load(&slot->keeper) == 0) == keepers &&
+                !keeps_any(map, ref) && is_dead_still(map, slot, ref) &&
+                shm_load(&slot->set) == 0) /* a journal that nobody undid */
+                free_thread(map, slot);
         }
-        life_clear(&slot->life);
-        shm_store_release(&slot->ref, 0);
     }
 }
 
@@ -301,15 +393,18 @@ static void rebuild(struct repair *r)
     struct map *map = r->map;
 
     take_id_words(r);
-    if (r->all || dead_holds(map, &map->h->grow_word))
+    if (r->grow)
         page_recount(map);
     clear_derived(r);
     slab_each(map, relink, r);
-    if (r->rc != 0)
+    if (r->rc != 0) {
+        for (uint32_t i = SHARDS; i < SHARDS_ALL; i++)
+            ruin_word(&map->shards[i].word);
         return;
+    }
     set_gates(r);
     free_dead_words(r);
-    slab_each(map, rouse, NULL);
+    slab_each(map, rouse, map);
     thread_count(r->me, COUNT_RECOVERIES);
 }
 
@@ -317,6 +412,7 @@ static int repair(struct repair *r)
 {
     recovery_lock(r->map, r->me);
     note_dead_words(r);
+    journal_undo(r->map);
     if (r->needed)
         rebuild(r);
     if (r->rc == 0)
@@ -334,13 +430,20 @@ int heal(struct map *map, struct thread *me)
 
 /* --- doctor --fix: all words are taken, in order --- */
 
+#define WORDS_ALL (GATES + SHARDS + 1)
+
+static uint32_t *word_at(struct map *map, uint32_t i)
+{
+    if (i < GATES)
+        return &map->gates[i].word;
+    return i < GATES + SHARDS ? &map->shards[i - GATES].word
+                              : &map->h->grow_word;
+}
+
 static int take_all_words(struct map *map, struct thread *me, uint32_t *taken)
 {
-    uint32_t n = GATES + SHARDS;
-
-    for (*taken = 0; *taken < n; ++*taken) {
-        uint32_t *word = *taken < GATES ? &map->gates[*taken].word
-                                        : &map->shards[*taken - GATES].word;
+    for (*taken = 0; *taken < WORDS_ALL; ++*taken) {
+        uint32_t *word = word_at(map, *taken);
         uint32_t free = 0;
         int rc = 0;
 
@@ -361,9 +464,12 @@ int heal_all(struct map *map, struct thread *me)
 
     if (rc == 0)
         rc = repair(&r);
-    while (taken-- > 0)
-        free_word(taken < GATES ? &map->gates[taken].word
-                                : &map->shards[taken - GATES].word);
+    while (taken-- > 0) {
+        if (r.rc == 0)
+            free_word(word_at(map, taken));
+        else
+            ruin_word(word_at(map, taken));
+    }
     return rc;
 }
 
@@ -371,7 +477,7 @@ int heal_all(struct map *map, struct thread *me)
 
 static bool any_dead_thread(const struct map *map)
 {
-    for (uint32_t i = 0; i < shm_load(&map->h->threads_high); i++) {
+    for (uint32_t i = 0; i < map_threads(map); i++) {
         thread_ref_t ref = shm_load_acquire(&map->threads[i].ref);
         if (ref != 0 && thread_is_dead(map, ref))
             return true;
@@ -403,6 +509,8 @@ static void erase(struct map *map, struct thread *t, session_ref_t ref,
         page_orphan_all(map, ref);
         shm_store(&slot->adopted, 0);
         shm_store(&slot->loose, 0);
+        if (shm_swap(&slot->listens, 0))
+            shm_add(&map->h->listeners, -1);
         if (free_slot) {
             shm_store_release(&slot->ref, 0);
             thread_count(t, COUNT_OWNER_DEATHS);
@@ -412,12 +520,48 @@ static void erase(struct map *map, struct thread *t, session_ref_t ref,
     recovery_unlock(map);
 }
 
+/* SIGKILL reaches the threads of a process one after the other: one may run on
+   for some microseconds whose session is dead, and take entries and pages in
+   its name. */
+static bool has_stragglers(const struct map *map, session_ref_t ref)
+{
+    thread_ref_t keeper = shm_load(&at_session(map, ref)->keeper);
+
+    for (uint32_t i = 0; keeper != 0 && i < map_threads(map); i++) {
+        const struct thread_slot *slot = &map->threads[i];
+        thread_ref_t thread = shm_load_acquire(&slot->ref);
+
+        if (thread != 0 && shm_load(&slot->keeper) == keeper &&
+            !thread_is_dead(map, thread))
+            return true;
+    }
+    return false;
+}
+
+/* Its last words may not have come: whoever listens looks at all of his. */
+static void call_all(const struct map *map)
+{
+    if (shm_load(&map->h->listeners) == 0)
+        return;
+    for (uint32_t i = 0; i < map_sessions(map); i++) {
+        session_ref_t ref = shm_load_acquire(&map->sessions[i].ref);
+
+        if (ref != 0 && call_is_wanted(map, ref))
+            call_session(map, ref, CALL_ALL);
+    }
+}
+
+/* Asked before its locks are released: who is dead by then adds none. */
 int bury(struct session *s, struct thread *t, session_ref_t ref)
 {
+    bool later = has_stragglers(s->map, ref);
     int rc = hold_release_all(s, t, ref, GONE_DIED);
 
+    if (rc == 0 && later)
+        return -EAGAIN;
     if (rc == 0)
         erase(s->map, t, ref, true);
+    call_all(s->map);
     return rc;
 }
 
@@ -443,7 +587,7 @@ unsigned bury_dead(struct session *s, struct thread *t)
        began */
     if (any_dead_thread(map) && heal(map, t) != 0)
         return 0;
-    for (uint32_t i = 0; i < shm_load(&map->h->sessions_high); i++) {
+    for (uint32_t i = 0; i < map_sessions(map); i++) {
         session_ref_t ref = shm_load_acquire(&map->sessions[i].ref);
 
         if (ref == 0 || !session_is_dead(map, ref) ||

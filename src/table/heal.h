@@ -27,7 +27,9 @@ int heal_all(struct map *map, struct thread *me);
 /*
  * Sees a dead session off: its RELEASE locks and waits are gone after this,
  * and its slot is free. `s` is the session on whose behalf. Any number of
- * processes may do this for the same one at once.
+ * processes may do this for the same one at once. Returns: 0; -EAGAIN: but
+ * for its slot and its slabs, as a thread of its process is not known to be
+ * dead yet. Faults: ENQ_ECORRUPT.
  */
 int bury(struct session *s, struct thread *t, session_ref_t ref);
 

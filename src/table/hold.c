@@ -7,175 +7,11 @@
 
 #include "base/point.h"
 #include "sync/life.h"
+#include "table/call.h"
+#include "table/grip.h"
 #include "table/request.h"
 #include "table/serve.h"
 #include "table/tell.h"
-
-static const int gone_results[GONE_REASONS] = {
-    [GONE_NOT] = ENQ_NOTHELD,
-    [GONE_EXPIRED] = ENQ_EXPIRED,
-    [GONE_LOST] = ENQ_LOST,
-    [GONE_FORCED] = ENQ_FORCED,
-    [GONE_DIED] = ENQ_OWNERDIED,
-    [GONE_CANCELLED] = ENQ_CANCELLED,
-};
-
-static int gone_result(uint64_t state)
-{
-    unsigned gone = STATE_GONE(state);
-
-    if (STATE_PHASE(state) != PHASE_GONE || gone >= GONE_REASONS)
-        return ENQ_NOTHELD;
-    return gone_results[gone];
-}
-
-/* --- grips --- */
-
-/* An entry, with the words held that guard it. */
-struct grip {
-    struct scope scope;
-    struct entry *e;
-    uint64_t state;
-};
-
-/* Reads the state again, inside: whatever happened before, it stays so now.
-   An entry that has run out is dropped, whoever asks. */
-static int grip_check(struct grip *g, uint32_t generation, uint64_t token)
-{
-    g->state = shm_load_acquire(&g->e->state);
-    if (STATE_GENERATION(g->state) != generation)
-        return ENQ_NOTHELD;
-    if (!state_is_live(g->state))
-        return gone_result(g->state);
-    if (token != 0 && token != shm_load(&g->e->token))
-        return ENQ_NOTHELD;
-    return ENQ_OK;
-}
-
-/* After this, on ENQ_OK only, scope_leave() is due. */
-static int grip_take(struct grip *g, struct session *s, struct thread *t,
-    enq_handle handle, uint64_t token)
-{
-    uint32_t generation = (uint32_t)(handle >> HANDLE_REF_BITS);
-    int rc;
-
-    g->scope.map = s->map;
-    g->scope.t = t;
-    g->scope.session = s;
-    g->e = entry_of_handle(s->map, handle, &g->state);
-    if (unlikely(g->e == NULL))
-        return ENQ_NOTHELD;
-    if (unlikely(!state_is_live(g->state)))
-        return gone_result(g->state);
-    rc = scope_enter_entry(&g->scope, g->e);
-    if (unlikely(rc != 0))
-        return rc;
-    rc = grip_check(g, generation, token);
-    if (unlikely(rc != ENQ_OK))
-        scope_leave(&g->scope);
-    return rc;
-}
-
-/* Who waits for the key of an entry that goes? The entry's own bytes may be
-   another's by then. */
-struct heirs {
-    bool any;
-    struct key key;
-    char bytes[KEY_BYTES_MAX];
-};
-
-static inline bool may_have_heirs(const struct grip *g)
-{
-    const struct shard *shard = &g->scope.map->shards[g->scope.shard];
-
-    return g->scope.wide || shm_load(&shard->n_waiting) > 0;
-}
-
-static inline int heirs_note(struct grip *g, struct heirs *h)
-{
-    h->any = may_have_heirs(g);
-    if (likely(!h->any))
-        return 0;
-    if (!entry_key(g->scope.map, g->e, &h->key) ||
-        key_bytes(&h->key) > sizeof(h->bytes))
-        return ENQ_ECORRUPT;
-    memcpy(h->bytes, h->key.bytes, key_bytes(&h->key));
-    h->key.bytes = h->bytes;
-    return 0;
-}
-
-static inline int heirs_serve(struct grip *g, const struct heirs *h)
-{
-    return likely(!h->any) ? 0 : serve(&g->scope, &h->key, NULL);
-}
-
-/* Apart, as its buffer would cost every unlock a check of the stack. */
-static __attribute__((noinline)) int grip_drop_serving(struct grip *g,
-    enum gone gone)
-{
-    struct heirs heirs;
-    int rc = heirs_note(g, &heirs);
-
-    if (rc == 0)
-        rc = change_drop(&g->scope, g->e, gone);
-    if (rc == 0)
-        rc = heirs_serve(g, &heirs);
-    scope_leave(&g->scope);
-    return rc;
-}
-
-/* Drops the gripped entry and serves its heirs; leaves the scope. */
-static inline int grip_drop(struct grip *g, enum gone gone)
-{
-    int rc;
-
-    if (unlikely(may_have_heirs(g)))
-        return grip_drop_serving(g, gone);
-    rc = change_drop(&g->scope, g->e, gone);
-    scope_leave(&g->scope);
-    return rc;
-}
-
-/* Is it over? Our own session lives, so that nothing but the deadline counts:
-   by the coarse clock, which is never ahead. */
-static inline int grip_over(const struct grip *g)
-{
-    mono_t now = sys.coarse();
-
-    if (likely(g->e->session == g->scope.session->ref) &&
-        (STATE_PHASE(g->state) != PHASE_HELD ||
-            !mono_reached((mono_t){g->e->deadline_ns}, now)))
-        return ENQ_OK;
-    return entry_over(g->scope.map, g->e, now);
-}
-
-/* Drops it, whoever asked; returns what it is over for. */
-static int grip_end(struct grip *g, int over)
-{
-    int rc;
-
-    if (over == ENQ_EXPIRED)
-        thread_count(g->scope.t, COUNT_EXPIRIES);
-    rc = grip_drop(g, over == ENQ_EXPIRED ? GONE_EXPIRED : GONE_DIED);
-    return rc == 0 ? over : rc;
-}
-
-/* A lock that is not held, or not in a mode fit for this: why. */
-static int grip_held(struct session *s, struct thread *t, enq_handle handle,
-    uint64_t token, struct grip *g)
-{
-    int rc = grip_take(g, s, t, handle, token), over;
-
-    if (rc != ENQ_OK)
-        return rc;
-    over = grip_over(g);
-    if (over != ENQ_OK)
-        return grip_end(g, over);
-    if (STATE_PHASE(g->state) == PHASE_HELD)
-        return ENQ_OK;
-    scope_leave(&g->scope);
-    return ENQ_REFUSED;
-}
 
 /* The holder has been told why his lock is gone: its entry is free again. But
    a cancelled request is its waiter's, who has yet to be told. */
@@ -191,17 +27,42 @@ static int forget_gone(struct session *s, enq_handle handle, int rc)
     return rc;
 }
 
+/* He has been told by this answer, if it is the very reason: not by an event as
+   well. */
+static int note_told(struct session *s, enq_handle handle, int rc)
+{
+    uint64_t state;
+    struct entry *e = entry_of_handle(s->map, handle, &state);
+
+    if (rc > 0 && e != NULL && rc == grip_gone(state) &&
+        STATE_PHASE(state) == PHASE_GONE &&
+        STATE_GONE(state) != GONE_CANCELLED && shm_load(&e->session) == s->ref)
+        shm_cas(&e->state, &state, state | STATE_TOLD);
+    return rc;
+}
+
 /* --- unlock --- */
 
-int hold_unlock(struct session *s, struct thread *t, enq_handle handle,
-    uint64_t token)
+/* By whom? A holder who listens hears of what others have given back. */
+static inline enum gone given_back(const struct session *s,
+    const struct entry *e)
+{
+    session_ref_t holder = shm_load(&e->session);
+
+    if (likely(holder == s->ref) || !call_is_wanted(s->map, holder))
+        return GONE_NOT;
+    return GONE_GIVEN;
+}
+
+HOT int unlock(struct session *s, struct thread *t, enq_handle handle,
+    uint64_t token, const mono_t *known)
 {
     struct grip g;
-    int rc = grip_take(&g, s, t, handle, token), over;
+    int rc = grip_take_at_once(&g, s, t, handle, token), over;
 
     if (unlikely(rc != ENQ_OK))
         return rc < 0 ? rc : forget_gone(s, handle, rc);
-    over = grip_over(&g);
+    over = grip_over(&g, known == NULL ? sys.coarse() : *known);
     if (unlikely(over != ENQ_OK))
         return forget_gone(s, handle, grip_end(&g, over));
     if (unlikely(STATE_PHASE(g.state) == PHASE_WAITING)) {
@@ -209,7 +70,59 @@ int hold_unlock(struct session *s, struct thread *t, enq_handle handle,
         return grip_drop(&g, GONE_CANCELLED);
     }
     thread_count(t, COUNT_RELEASES);
-    return grip_drop(&g, GONE_NOT);
+    return grip_drop(&g, given_back(s, g.e));
+}
+
+int hold_unlock(struct session *s, struct thread *t, enq_handle handle,
+    uint64_t token)
+{
+    return unlock(s, t, handle, token, NULL);
+}
+
+/* The clock is read once. What runs out while we are at it is still ours as
+   long as nobody has taken it. */
+int hold_unlock_set(struct session *s, struct thread *t,
+    const struct enq_grant *grants, size_t n)
+{
+    mono_t now = sys.coarse();
+    int rc = ENQ_OK, one;
+
+    for (size_t i = 0; i < n; i++) {
+        if (grants[i].handle == 0)
+            continue;
+        one = unlock(s, t, grants[i].handle, grants[i].token, &now);
+        if (unlikely(rc == ENQ_OK))
+            rc = one;
+    }
+    return rc;
+}
+
+static int leave_queue(struct session *s, struct thread *t, enq_handle handle,
+    enum gone gone)
+{
+    struct grip g;
+    int rc = grip_take(&g, s, t, handle, 0);
+
+    if (rc != ENQ_OK)
+        return rc < 0 ? rc : ENQ_NOTHELD;
+    if (STATE_PHASE(g.state) == PHASE_WAITING)
+        return grip_drop(&g, gone);
+    scope_leave(&g.scope);
+    return ENQ_NOTHELD;
+}
+
+int hold_cancel(struct session *s, struct thread *t, enq_handle handle)
+{
+    int rc = leave_queue(s, t, handle, GONE_CANCELLED);
+
+    if (rc == ENQ_OK)
+        thread_count(t, COUNT_CANCELS);
+    return rc;
+}
+
+int hold_withdraw(struct session *s, struct thread *t, enq_handle handle)
+{
+    return leave_queue(s, t, handle, GONE_NOT);
 }
 
 /* --- promote --- */
@@ -297,34 +210,15 @@ static int promote_gripped(struct grip *g, uint64_t *token,
     return rc;
 }
 
-/* Who took it, if there was room to note it. */
-static void tell_taker(const struct map *map, enq_handle handle,
-    struct enq_blocker *blocker)
-{
-    uint64_t state;
-    struct entry *e = entry_of_handle(map, handle, &state);
-    struct ask ask;
-    const char *taker;
-    size_t n;
-
-    if (e == NULL || STATE_GONE(state) != GONE_LOST || !entry_ask(map, e, &ask))
-        return;
-    taker = e->payload + ask_payload_bytes(&ask);
-    n = e->taker_bytes;
-    if (n > 0 && n <= entry_payload_room(map, e) - ask_payload_bytes(&ask) &&
-        n <= sizeof(blocker->owner) && taker[n - 1] == '\0')
-        memcpy(blocker->owner, taker, n);
-}
-
 int hold_promote(struct session *s, struct thread *t, enq_handle handle,
     uint64_t *token, struct enq_blocker *blocker)
 {
     struct grip g;
-    int rc = grip_held(s, t, handle, *token, &g);
+    int rc = grip_held(&g, s, t, handle, *token);
 
     blocker->owner[0] = blocker->id[0] = '\0';
     if (rc == ENQ_LOST)
-        tell_taker(s->map, handle, blocker);
+        tell_taker(s->map, handle, blocker->owner);
     if (rc == ENQ_OK) {
         rc = promote_gripped(&g, token, blocker);
         scope_leave(&g.scope);
@@ -333,7 +227,7 @@ int hold_promote(struct session *s, struct thread *t, enq_handle handle,
         thread_count(t, COUNT_PROMOTES);
     else if (rc > 0)
         thread_count(t, COUNT_PROMOTES_REFUSED);
-    return rc;
+    return note_told(s, handle, rc);
 }
 
 /* --- demote, renew, valid --- */
@@ -344,10 +238,10 @@ int hold_demote(struct session *s, struct thread *t, enq_handle handle,
     struct heirs heirs;
     struct grip g;
     unsigned mode;
-    int rc = grip_held(s, t, handle, token, &g);
+    int rc = grip_held(&g, s, t, handle, token);
 
     if (rc != ENQ_OK)
-        return rc;
+        return note_told(s, handle, rc);
     mode = mode_demoted(STATE_MODE(g.state));
     rc = mode == 0 ? ENQ_REFUSED : heirs_note(&g, &heirs);
     if (rc == 0)
@@ -358,37 +252,99 @@ int hold_demote(struct session *s, struct thread *t, enq_handle handle,
     return rc;
 }
 
+/* Who waits sleeps until the lock would have run out. */
+static int tell_shortened(struct grip *g)
+{
+    struct key key;
+
+    if (!entry_key(g->scope.map, g->e, &key))
+        return ENQ_ECORRUPT;
+    return scope_wake_waiters(&g->scope, &key);
+}
+
 int hold_renew(struct session *s, struct thread *t, enq_handle handle,
     uint64_t token, int64_t ttl_ms)
 {
     struct grip g;
-    int rc = grip_held(s, t, handle, token, &g);
+    int64_t before_ns;
+    int rc = grip_held(&g, s, t, handle, token);
 
     if (rc != ENQ_OK)
-        return rc;
+        return note_told(s, handle, rc);
+    before_ns = g.e->deadline_ns;
     rc = change_deadline(&g.scope, g.e, ttl_ms == 0 ? g.e->ttl_ms : ttl_ms);
+    if (rc == 0 && g.e->deadline_ns < before_ns)
+        rc = tell_shortened(&g);
     scope_leave(&g.scope);
     return rc;
 }
 
-int hold_valid(const struct map *map, session_ref_t own, enq_handle handle)
+int hold_beat(struct session *s, struct thread *t, enq_handle handle)
+{
+    struct grip g;
+    int rc = grip_held(&g, s, t, handle, 0);
+
+    if (rc != ENQ_OK)
+        return rc;
+    if (g.e->session != s->ref)
+        rc = ENQ_NOTHELD;
+    else if (mono_add_ms(scope_clock(&g.scope), g.e->ttl_ms).ns >
+        g.e->deadline_ns) /* a longer one that was asked for stays (R15) */
+        rc = change_deadline(&g.scope, g.e, g.e->ttl_ms);
+    scope_leave(&g.scope);
+    return rc;
+}
+
+/* --- check --- */
+
+struct newest {
+    struct scope *s;
+    uint64_t token;
+    bool held, newer;
+};
+
+static bool see_token(void *context, struct entry *e)
+{
+    struct newest *n = context;
+    uint64_t token = shm_load(&e->token);
+
+    if (!entry_is(e, PHASE_HELD) ||
+        entry_ended(n->s->map, e, scope_clock(n->s)) != ENQ_OK)
+        return true;
+    n->held |= token == n->token;
+    n->newer |= token > n->token;
+    return true;
+}
+
+int hold_check(struct session *s, struct thread *t, const struct key *key,
+    uint64_t token)
+{
+    struct scope scope = {.map = s->map, .t = t, .session = s};
+    struct newest n = {&scope, token, false, false};
+    int rc = scope_enter(&scope, key);
+
+    if (rc != 0)
+        return rc;
+    rc = scope_visit(&scope, key, see_token, &n);
+    scope_leave(&scope);
+    if (rc != 0 || n.held)
+        return rc;
+    return n.newer ? ENQ_LOST : ENQ_NOTHELD;
+}
+
+int hold_valid_slow(const struct map *map, enq_handle handle)
 {
     uint64_t state;
     struct entry *e = entry_of_handle(map, handle, &state);
-    mono_t deadline;
     int over;
 
     if (e == NULL)
         return ENQ_NOTHELD;
     if (STATE_PHASE(state) != PHASE_HELD)
-        return gone_result(state);
-    deadline = (mono_t){shm_load(&e->deadline_ns)};
-    if (likely(shm_load(&e->session) == own) &&
-        (mono_is_never(deadline) || !mono_reached(deadline, sys.coarse())))
-        return ENQ_OK;
-    over = entry_over(map, e, sys.coarse());
+        return grip_gone(state);
+    over = entry_ended(map, e, sys.now());
     /* unless it has been used anew since we looked */
-    return shm_load_acquire(&e->state) == state ? over : ENQ_NOTHELD;
+    return state_same(shm_load_acquire(&e->state), state) ? over : ENQ_NOTHELD;
 }
 
 int hold_alive(const struct map *map, enq_handle handle)
@@ -399,27 +355,34 @@ int hold_alive(const struct map *map, enq_handle handle)
     if (e == NULL)
         return ENQ_NOTHELD;
     if (!state_is_live(state))
-        return gone_result(state);
+        return grip_gone(state);
     return entry_over(map, e, sys.now());
 }
 
 /* --- adopt and break --- */
 
+/* The session first: killed in between, a KEEP lock has no ttl still, or is one
+   of a session that died; a ttl of an orphan's nobody would end. */
 int hold_adopt(struct session *s, struct thread *t, enq_handle handle,
     struct enq_grant *grant)
 {
     struct grip g;
-    int rc = grip_held(s, t, handle, 0, &g);
+    int rc = grip_held(&g, s, t, handle, 0);
 
     if (rc != ENQ_OK)
         return rc;
-    if (session_is_dead(s->map, g.e->session))
-        rc = change_session(&g.scope, g.e, s->slot->pid);
-    else
+    if (session_is_dead(s->map, g.e->session)) {
+        /* whom it was held for has it no more: nobody is to inherit it */
+        shm_store(&g.e->on_death, (uint8_t)(g.e->on_death & ~ENTRY_PEER));
+        rc = change_session(&g.scope, g.e, true);
+    } else {
         rc = ENQ_REFUSED;
+    }
     if (rc == ENQ_OK) {
+        change_deadline(&g.scope, g.e, g.e->ttl_ms);
         grant->handle = entry_handle(s->map, g.e);
         grant->token = g.e->token;
+        rc = tell_shortened(&g); /* an orphan had no ttl: it has again */
     }
     scope_leave(&g.scope);
     return rc;
@@ -446,11 +409,26 @@ struct end {
     int rc;
 };
 
-/* Does it outlive its session? */
+/* hold_sweep() comes by then. Any number of processes may do this at once. The
+   word changes in any case, be it by a nanosecond: a sweep that is under way
+   may have passed this entry, and must not say that none is left. */
+static void lease_note(struct map *map, int64_t deadline_ns)
+{
+    int64_t due = shm_load(&map->h->leases_due_ns), next;
+
+    do
+        next = due <= 0 || deadline_ns < due ? deadline_ns : due - 1;
+    while (!shm_cas(&map->h->leases_due_ns, &due, next));
+}
+
+/* Does it outlive its session, be it for a delay? */
 static bool outlives(const struct map *map, const struct entry *e)
 {
-    return entry_is(e, PHASE_HELD) && e->on_death != ENQ_DEATH_RELEASE &&
-        entry_over(map, e, sys.now()) == ENQ_OK;
+    mono_t now = sys.now();
+
+    return entry_is(e, PHASE_HELD) && entry_over(map, e, now) == ENQ_OK &&
+        (ENTRY_DEATH(e->on_death) != ENQ_DEATH_RELEASE ||
+            entry_is_delayed(map, e, now));
 }
 
 /* What becomes of one that does not. A thread that waits while another closes
@@ -459,14 +437,35 @@ static enum gone fate(const struct end *end, const struct entry *e)
 {
     if (entry_is(e, PHASE_WAITING) && end->gone == GONE_NOT)
         return GONE_CANCELLED;
-    if (entry_is(e, PHASE_WAITING) || e->on_death == ENQ_DEATH_RELEASE)
+    if (entry_is(e, PHASE_WAITING) ||
+        ENTRY_DEATH(e->on_death) == ENQ_DEATH_RELEASE)
         return end->gone;
     return GONE_EXPIRED;
 }
 
+/* From now a KEEP lock is ended by an operator only: fail closed. But one that
+   has run out, and is delayed, is not revived. A lock delay counts from now, or
+   from the end of the ttl. */
+int hold_leave_behind(struct grip *g)
+{
+    unsigned on_death = ENTRY_DEATH(g->e->on_death);
+    mono_t now = scope_clock(&g->scope);
+    int rc = 0;
+
+    if (on_death == ENQ_DEATH_KEEP && g->e->deadline_ns > now.ns)
+        return change_deadline(&g->scope, g->e, ENQ_FOREVER);
+    if (on_death == ENQ_DEATH_RELEASE && g->e->deadline_ns > now.ns) {
+        rc = change_deadline(&g->scope, g->e, 0);
+        if (rc == 0)
+            rc = tell_shortened(g);
+    }
+    lease_note(g->scope.map, entry_until(g->scope.map, g->e).ns);
+    return rc;
+}
+
 static int end_gripped(struct end *end, struct grip *g)
 {
-    int rc = 0;
+    int rc;
 
     if (g->e->session != end->ref) {
         scope_leave(&g->scope); /* adopted meanwhile */
@@ -474,9 +473,7 @@ static int end_gripped(struct end *end, struct grip *g)
     }
     if (!outlives(end->s->map, g->e))
         return grip_drop(g, fate(end, g->e));
-    /* fail closed: from now only an operator ends it */
-    if (g->e->on_death == ENQ_DEATH_KEEP)
-        rc = change_deadline(&g->scope, g->e, ENQ_FOREVER);
+    rc = hold_leave_behind(g);
     scope_leave(&g->scope);
     return rc;
 }
@@ -489,10 +486,8 @@ static bool end_one(void *context, struct entry *e)
 
     if (!state_is_live(state) || shm_load(&e->session) != end->ref)
         return true;
-    if (grip_take(&g, end->s, end->t,
-            (uint64_t)STATE_GENERATION(state) << HANDLE_REF_BITS |
-                map_ref(end->s->map, e),
-            0) != ENQ_OK)
+    if (grip_take(&g, end->s, end->t, grip_handle(end->s->map, e, state), 0) !=
+        ENQ_OK)
         return true;
     end->rc = end_gripped(end, &g);
     return end->rc == 0;
@@ -508,4 +503,54 @@ int hold_release_all(struct session *s, struct thread *t, session_ref_t ref,
     else
         slab_each_of(s->map, ref, end_one, &end);
     return end.rc;
+}
+
+/* --- what has run out and nobody asks for --- */
+
+struct sweep {
+    struct session *s;
+    struct thread *t;
+    mono_t now;
+    bool dead_only;
+    int64_t next_ns; /* of those that have not run out; 0 = none */
+};
+
+static bool sweep_one(void *context, struct entry *e)
+{
+    struct sweep *w = context;
+    uint64_t state = shm_load_acquire(&e->state);
+    mono_t deadline = entry_until(w->s->map, e);
+    struct grip g;
+
+    if (STATE_PHASE(state) != PHASE_HELD || deadline.ns == MONO_NEVER.ns ||
+        (w->dead_only && !session_is_dead(w->s->map, shm_load(&e->session))))
+        return true;
+    if (!mono_reached(deadline, w->now)) {
+        if (w->next_ns == 0 || deadline.ns < w->next_ns)
+            w->next_ns = deadline.ns;
+    } else if (grip_held(&g, w->s, w->t, grip_handle(w->s->map, e, state), 0) ==
+        ENQ_OK) {
+        scope_leave(&g.scope); /* adopted or renewed meanwhile */
+    }
+    return true;
+}
+
+/* One process at a time; if it dies here, another comes later. */
+void hold_sweep(struct session *s, struct thread *t)
+{
+    struct sweep w = {s, t, sys.now(), true, 0};
+    int64_t *hint = &s->map->h->leases_due_ns, due = shm_load(hint);
+    int64_t later = mono_add_ns(w.now, 10 * NS_PER_S).ns;
+
+    if (due == 0 || due > w.now.ns || !shm_cas(hint, &due, later))
+        return;
+    slab_each(s->map, sweep_one, &w);
+    shm_cas(hint, &later, w.next_ns);
+}
+
+void hold_sweep_all(struct session *s, struct thread *t)
+{
+    struct sweep w = {s, t, sys.now(), false, 0};
+
+    slab_each(s->map, sweep_one, &w);
 }

@@ -27,7 +27,7 @@ static bool is_current(const struct map *map, struct entry *e, mono_t now)
         entry_over(map, e, now) == ENQ_OK;
 }
 
-struct entry *ids_holder_locked(struct map *map, const struct spot *spot,
+struct entry *ids_holder_locked(struct map *map, struct spot *spot,
     const char *id, mono_t now)
 {
     struct entry *e = index_find_id(map, spot, id);
@@ -42,7 +42,7 @@ struct entry *ids_holder_locked(struct map *map, const struct spot *spot,
 /* An entry that has run out has no claim to its id any more, though it is
    still linked: whoever meets it under its own word will drop it, and finds
    the id another's. */
-int ids_claim_locked(struct map *map, const struct spot *spot, const char *id,
+int ids_claim_locked(struct map *map, struct spot *spot, const char *id,
     struct entry *e, mono_t now)
 {
     struct entry *other;
@@ -62,8 +62,9 @@ static struct entry *find_brought(struct map *map, struct thread *t,
     uint32_t *word = &map->shards[spot.shard].word;
     struct entry *e;
 
-    if (shm_load(&map->shards[spot.shard].n_objects) == 0 ||
-        word_lock(t, word, RANK_ID) != 0)
+    /* n_objects says nothing without the word: somebody may have died under
+       it, or be making it anew */
+    if (word_lock(t, word, RANK_ID) != 0)
         return NULL;
     e = index_find_id(map, &spot, id);
     if (e != NULL)
@@ -93,8 +94,10 @@ void ids_text(const struct map *map, const struct entry *e, uint64_t state,
     enq_handle handle =
         (uint64_t)STATE_GENERATION(state) << HANDLE_REF_BITS | map_ref(map, e);
 
-    if (entry_ask(map, e, &ask) && ask.id_bytes > 0)
+    if (e->id_bytes > 0 && entry_ask(map, e, &ask) && ask.id_bytes > 0) {
         memcpy(text, ask.id, ask.id_bytes);
-    else
+        text[ask.id_bytes - 1] = '\0'; /* it may be another's by now */
+    } else {
         id_text(shm_load(&e->id_half), handle, text);
+    }
 }

@@ -7,29 +7,12 @@
 
 #include "base/hash.h"
 
-static uint16_t make_tag(uint32_t name_hash, uint64_t hash)
-{
-    return (uint16_t)((name_hash & 0xff) << 8 | (hash >> 48 & 0xff));
-}
-
-struct spot spot_of_key(const struct key *key)
-{
-    return (struct spot){shard_of_hash(key->hash), key->hash,
-        make_tag(key->name_hash, key->hash)};
-}
-
-struct spot spot_of_entry(const struct entry *e)
-{
-    return (struct spot){
-        shard_of_hash(e->hash), e->hash, make_tag(e->name_hash, e->hash)};
-}
-
 struct spot spot_of_id(const struct map *map, const char *id, size_t bytes)
 {
     uint64_t hash = hash_bytes(id, bytes, map->hash_seed);
 
-    return (struct spot){SHARDS + (uint32_t)hash % ID_SHARDS, hash,
-        make_tag((uint32_t)(hash >> 56), hash)};
+    return (struct spot){SHARDS + (uint32_t)hash % ID_SHARDS,
+        spot_tag((uint32_t)(hash >> 56), hash), hash, NULL};
 }
 
 bool spot_of_entry_id(const struct map *map, const struct entry *e,
@@ -79,28 +62,10 @@ static ref_t *spill_of(uint32_t shard, struct entry *e)
     return is_id_shard(shard) ? &e->id_spill : &e->spill;
 }
 
-/* Linear hashing: with n lines, n not a power of two, the lines below
-   n - 2^k have been split already. */
-static uint32_t line_number(uint64_t hash, uint32_t n_lines)
-{
-    uint32_t mask = UINT32_MAX >> __builtin_clz((n_lines - 1) | 1);
-    uint32_t h = (uint32_t)(hash >> 8), i = h & mask;
-
-    return i < n_lines ? i : h & (mask >> 1);
-}
-
-static struct line *line_for(const struct map *map, uint32_t shard,
-    uint64_t hash)
-{
-    uint32_t n = shm_load(&map->shards[shard].n_lines);
-
-    return n == 0 ? NULL : at_line(map, shard, line_number(hash, n));
-}
-
 static struct entry *find_spilled(const struct map *map,
     const struct line *line, uint32_t shard, match_fn *match, const void *what)
 {
-    uint32_t left = map->h->slots_max;
+    uint32_t left = map->entries_max;
     ref_t ref = line->more;
 
     while (ref != 0 && left-- > 0) {
@@ -115,47 +80,24 @@ static struct entry *find_spilled(const struct map *map,
     return NULL;
 }
 
-#define LANES UINT64_C(0x0001000100010001)
-
-/*
- * Which of four tags may be the one: a bit for each, in the top bit of its 16.
- * The lowest is right; those above may be wrong by the borrow, so that the
- * caller compares. Ten compares and branches become three: 6 ns less a pair.
- */
-static inline uint64_t four_tags(const uint16_t *tags, uint16_t tag)
+unsigned line_slots_portable(const struct line *line, uint16_t tag)
 {
-    uint64_t x;
+    unsigned set = 0;
 
-    memcpy(&x, tags, sizeof(x));
-    x ^= tag * LANES;
-    return (x - LANES) & ~x & (LANES << 15);
-}
-
-/* A bit for each slot that may have the tag. */
-static inline unsigned slots_with(const struct line *line, uint16_t tag)
-{
-    uint64_t low = four_tags(line->tag, tag);
-    uint64_t high = four_tags(line->tag + 4, tag);
-    unsigned set = (line->tag[8] == tag) << 8 | (line->tag[9] == tag) << 9;
-
-    if (low != 0)
-        set |= (low >> 15 & 1) | (low >> 30 & 2) | (low >> 45 & 4) |
-            (low >> 60 & 8);
-    if (high != 0)
-        set |= (high >> 11 & 16) | (high >> 26 & 32) | (high >> 41 & 64) |
-            (high >> 56 & 128);
+    for (unsigned i = 0; i < LINE_SLOTS; i++)
+        set |= (unsigned)(line->tag[i] == tag) << i;
     return set;
 }
 
-static inline struct entry *find_in(const struct map *map,
-    const struct spot *spot, match_fn *match, const void *what)
+static inline struct entry *find_in(const struct map *map, struct spot *spot,
+    match_fn *match, const void *what)
 {
-    const struct line *line = line_for(map, spot->shard, spot->hash);
+    const struct line *line = line_of(map, spot);
     unsigned set;
 
     if (unlikely(line == NULL))
         return NULL;
-    for (set = slots_with(line, spot->tag); set != 0; set &= set - 1) {
+    for (set = line_slots(line, spot->tag); set != 0; set &= set - 1) {
         struct entry *e = at_entry(map, line->ref[__builtin_ctz(set)]);
         if (e != NULL && match(map, e, what))
             return e;
@@ -165,13 +107,13 @@ static inline struct entry *find_in(const struct map *map,
     return find_spilled(map, line, spot->shard, match, what);
 }
 
-struct entry *index_find(const struct map *map, const struct spot *spot,
+struct entry *index_find(const struct map *map, struct spot *spot,
     const struct key *key)
 {
     return find_in(map, spot, match_key, key);
 }
 
-struct entry *index_find_id(const struct map *map, const struct spot *spot,
+struct entry *index_find_id(const struct map *map, struct spot *spot,
     const char *id)
 {
     return find_in(map, spot, match_id, id);
@@ -180,15 +122,17 @@ struct entry *index_find_id(const struct map *map, const struct spot *spot,
 static void line_put(const struct map *map, struct line *line,
     const struct spot *spot, struct entry *e)
 {
-    for (unsigned i = 0; i < LINE_SLOTS; i++) {
-        if (line->ref[i] != 0)
-            continue;
-        line->tag[i] = spot->tag;
-        line->ref[i] = map_ref(map, e);
+    unsigned free = line_slots(line, 0);
+
+    if (likely(free != 0)) {
+        unsigned i = (unsigned)__builtin_ctz(free);
+
+        shm_store(&line->tag[i], spot->tag);
+        shm_store(&line->ref[i], map_ref(map, e));
         return;
     }
-    *spill_of(spot->shard, e) = line->more;
-    line->more = map_ref(map, e);
+    shm_store(spill_of(spot->shard, e), line->more);
+    shm_store(&line->more, map_ref(map, e));
 }
 
 /* The spot of an object already in the index, from one of its entries. */
@@ -197,8 +141,14 @@ static bool respot(const struct map *map, uint32_t shard, const struct entry *e,
 {
     if (is_id_shard(shard))
         return spot_of_entry_id(map, e, spot);
-    *spot = spot_of_entry(e);
+    *spot = spot_of(e->name_hash, e->hash);
     return true;
+}
+
+static void line_clear(struct line *line)
+{
+    memset(line, 0, sizeof(*line));
+    ENQ_POINT("index.line_cleared");
 }
 
 /* Puts each object of `from` where it belongs now that there is one line
@@ -206,37 +156,35 @@ static bool respot(const struct map *map, uint32_t shard, const struct entry *e,
 static void line_split(struct map *map, uint32_t shard, struct line *from)
 {
     struct line old = *from;
-    uint32_t left = map->h->slots_max;
+    uint32_t left = map->entries_max;
     struct spot spot;
 
-    memset(from, 0, sizeof(*from));
+    line_clear(from);
     for (unsigned i = 0; i < LINE_SLOTS; i++) {
         struct entry *e = at_entry(map, old.ref[i]);
         if (e != NULL && respot(map, shard, e, &spot))
-            line_put(map, line_for(map, shard, spot.hash), &spot, e);
+            line_put(map, line_of_hash(map, shard, spot.hash), &spot, e);
     }
     while (old.more != 0 && left-- > 0) {
         struct entry *e = at_entry(map, old.more);
         if (e == NULL)
             return;
         old.more = *spill_of(shard, e);
-        *spill_of(shard, e) = 0;
+        shm_store(spill_of(shard, e), 0);
         if (respot(map, shard, e, &spot))
-            line_put(map, line_for(map, shard, spot.hash), &spot, e);
+            line_put(map, line_of_hash(map, shard, spot.hash), &spot, e);
     }
 }
 
-/* One line more, if the objects have become many and a segment has room. */
+/* One line more, if a segment has room. */
 static void grow(struct map *map, uint32_t number)
 {
     struct shard *shard = &map->shards[number];
     uint32_t n = shard->n_lines, half;
     struct line *from;
 
-    if (likely(shard->n_objects <= n * LINE_LOAD))
-        return;
-    if (n >= shard->n_segments * LINES_PER_SEGMENT) {
-        shard->cramped = 1; /* slab_tidy() adds a segment, outside of this */
+    if (n == 0 || n >= lines_in(shard->n_segments)) {
+        shm_store(&shard->cramped, 1); /* page_add_segment(), outside of this */
         return;
     }
     half = 1u << (31 - __builtin_clz(n));
@@ -247,18 +195,19 @@ static void grow(struct map *map, uint32_t number)
     line_split(map, number, from);
 }
 
-int index_add(struct map *map, const struct spot *spot, struct entry *e)
+int index_add_slow(struct map *map, struct spot *spot, struct entry *e)
 {
-    struct line *line;
+    struct shard *shard = &map->shards[spot->shard];
 
-    grow(map, spot->shard);
-    line = line_for(map, spot->shard, spot->hash);
-    if (unlikely(line == NULL))
+    if (unlikely(shard_is_crowded(shard))) {
+        grow(map, spot->shard);
+        spot->line = NULL; /* it may have been split */
+    }
+    if (unlikely(line_of(map, spot) == NULL))
         return ENQ_ECORRUPT;
-    *spill_of(spot->shard, e) = 0;
-    line_put(map, line, spot, e);
-    shm_store(&map->shards[spot->shard].n_objects,
-        map->shards[spot->shard].n_objects + 1);
+    shm_store(spill_of(spot->shard, e), 0);
+    line_put(map, spot->line, spot, e);
+    shm_store(&shard->n_objects, shard->n_objects + 1);
     return 0;
 }
 
@@ -269,25 +218,28 @@ static void replace_in_slot(struct map *map, const struct spot *spot,
     struct entry *spilled;
     struct spot other;
 
-    if (now != NULL || line->more == 0) {
-        line->ref[i] = now != NULL ? map_ref(map, now) : 0;
+    if (now != NULL) {
+        shm_store(&line->ref[i], map_ref(map, now));
         return;
     }
-    line->ref[i] = 0;
+    shm_store(&line->tag[i], 0);
+    shm_store(&line->ref[i], 0);
+    if (likely(line->more == 0))
+        return;
     spilled = at_entry(map, line->more);
     if (spilled == NULL || !respot(map, spot->shard, spilled, &other))
         return;
-    line->tag[i] = other.tag;
-    line->ref[i] = line->more;
-    line->more = *spill_of(spot->shard, spilled);
-    *spill_of(spot->shard, spilled) = 0;
+    shm_store(&line->tag[i], other.tag);
+    shm_store(&line->ref[i], line->more);
+    shm_store(&line->more, *spill_of(spot->shard, spilled));
+    shm_store(spill_of(spot->shard, spilled), 0);
 }
 
 static bool replace_spilled(struct map *map, const struct spot *spot,
     struct line *line, struct entry *was, struct entry *now)
 {
     ref_t *link = &line->more, ref = map_ref(map, was);
-    uint32_t left = map->h->slots_max;
+    uint32_t left = map->entries_max;
 
     while (*link != ref) {
         struct entry *e = at_entry(map, *link);
@@ -295,24 +247,24 @@ static bool replace_spilled(struct map *map, const struct spot *spot,
             return false;
         link = spill_of(spot->shard, e);
     }
-    *link = *spill_of(spot->shard, was);
+    shm_store(link, *spill_of(spot->shard, was));
     if (now != NULL) {
-        *spill_of(spot->shard, now) = *link;
-        *link = map_ref(map, now);
+        shm_store(spill_of(spot->shard, now), *link);
+        shm_store(link, map_ref(map, now));
     }
     return true;
 }
 
-bool index_replace(struct map *map, const struct spot *spot, struct entry *was,
+bool index_replace_slow(struct map *map, struct spot *spot, struct entry *was,
     struct entry *now)
 {
-    struct line *line = line_for(map, spot->shard, spot->hash);
+    struct line *line = line_of(map, spot);
     ref_t ref = map_ref(map, was);
     bool found = false;
 
     if (line == NULL)
         return false;
-    for (unsigned set = slots_with(line, spot->tag); set != 0 && !found;
+    for (unsigned set = line_slots(line, spot->tag); set != 0 && !found;
          set &= set - 1) {
         unsigned i = (unsigned)__builtin_ctz(set);
 
@@ -332,10 +284,10 @@ void index_clear(struct map *map, uint32_t number)
 {
     struct shard *shard = &map->shards[number];
 
-    for (uint32_t i = 0; i < shard->n_segments * LINES_PER_SEGMENT; i++) {
+    for (uint32_t i = 0; i < lines_in(shard->n_segments); i++) {
         struct line *line = at_line(map, number, i);
         if (line != NULL)
-            memset(line, 0, sizeof(*line));
+            line_clear(line);
     }
     shm_store(&shard->n_objects, 0);
     shm_store(&shard->n_waiting, 0);
@@ -347,7 +299,7 @@ struct ring ring_from(const struct map *map, struct entry *first)
 {
     ref_t ref = first == NULL ? 0 : map_ref(map, first);
 
-    return (struct ring){map, ref, ref, map->h->slots_max, false};
+    return (struct ring){map, ref, ref, map->entries_max, false};
 }
 
 struct entry *ring_next(struct ring *ring)
@@ -371,25 +323,25 @@ void ring_append(const struct map *map, struct entry *first, struct entry *e)
     struct entry *last;
 
     if (first == NULL) {
-        e->next = e->prev = ref;
+        ring_begin(map, e);
         return;
     }
     last = at_entry(map, first->prev);
-    e->next = map_ref(map, first);
-    e->prev = first->prev;
+    shm_store(&e->next, map_ref(map, first));
+    shm_store(&e->prev, first->prev);
     if (last != NULL)
-        last->next = ref;
-    first->prev = ref;
+        shm_store(&last->next, ref);
+    shm_store(&first->prev, ref);
 }
 
-struct entry *ring_remove(const struct map *map, struct entry *e)
+struct entry *ring_remove_slow(const struct map *map, struct entry *e)
 {
     struct entry *next = at_entry(map, e->next);
     struct entry *prev = at_entry(map, e->prev);
 
-    if (next == e || next == NULL || prev == NULL)
+    if (next == NULL || prev == NULL)
         return NULL;
-    next->prev = e->prev;
-    prev->next = e->next;
+    shm_store(&next->prev, e->prev);
+    shm_store(&prev->next, e->next);
     return next;
 }

@@ -11,6 +11,7 @@ struct bench {
     bool own;      /* the asker holds something that overlaps */
     bool others;   /* a lock overlaps that is not the asker's own to cumulate */
     bool cumulate; /* one is */
+    mono_t now;
     uint32_t rivals; /* earlier waiters that conflict, beyond the window */
 };
 
@@ -25,6 +26,9 @@ static void weigh_held(struct bench *b, struct entry *e, unsigned mode)
 {
     bool same = entry_owned_by(b->s->map, e, b->ask);
 
+    if (same && entry_delays(e) &&
+        entry_is_delayed(b->s->map, e, scope_clock(b->s)))
+        return; /* it is lost: a delay keeps others out, not its owner */
     if (mode_conflicts(b->s->map->modes, mode, b->ask->mode, same)) {
         if (granted_earlier(e, b->v->holder))
             b->v->holder = e;
@@ -37,6 +41,15 @@ static void weigh_held(struct bench *b, struct entry *e, unsigned mode)
         b->others = true;
 }
 
+static bool may_pass(const struct scope *s, const struct ask *ask,
+    uint64_t ticket)
+{
+    const struct bypass *bypass = s->bypass;
+
+    return unlikely(bypass != NULL) && bypass->asker == ask->ticket &&
+        bypass_has(bypass, ticket);
+}
+
 /* R7: a waiter in the way has come earlier, and has waited for longer than the
    window in which it may be overtaken. */
 static bool is_rival(struct scope *s, const struct ask *ask, struct entry *e)
@@ -44,11 +57,19 @@ static bool is_rival(struct scope *s, const struct ask *ask, struct entry *e)
     unsigned mode = STATE_MODE(shm_load(&e->state));
     bool same;
 
-    if (e->ticket >= ask->ticket ||
-        (uint64_t)(scope_clock(s).ns - e->since_ns) < s->map->window_ns)
+    if (e->ticket >= ask->ticket || !scope_is_due(s, e) ||
+        may_pass(s, ask, e->ticket))
         return false;
     same = entry_owned_by(s->map, e, ask);
     return mode_conflicts(s->map->modes, mode, ask->mode, same);
+}
+
+/* May have run out by the exact clock, and not by the coarse one. */
+static inline bool is_near_its_end(const struct bench *b, const struct entry *e,
+    uint64_t state)
+{
+    return b->s->now.ns == 0 && STATE_PHASE(state) == PHASE_HELD &&
+        shm_load(&e->deadline_ns) - b->now.ns < sys_coarse_lag_ns;
 }
 
 static bool weigh(void *context, struct entry *e)
@@ -58,12 +79,16 @@ static bool weigh(void *context, struct entry *e)
 
     if (e == b->self)
         return true;
-    if (entry_over(b->s->map, e, scope_clock(b->s)) != ENQ_OK) {
+    if (unlikely(is_near_its_end(b, e, state)))
+        b->now = scope_clock(b->s);
+    if (entry_over(b->s->map, e, b->now) != ENQ_OK) {
         b->v->over = true;
     } else if (STATE_PHASE(state) == PHASE_HELD) {
         weigh_held(b, e, STATE_MODE(state));
     } else {
         b->v->queue++;
+        if (e->deadline_ns > b->v->last_due.ns)
+            b->v->last_due.ns = e->deadline_ns;
         b->rivals += is_rival(b->s, b->ask, e);
     }
     return true;
@@ -90,6 +115,19 @@ static bool see_rival(void *context, struct entry *e)
     return true;
 }
 
+bool judge_wants(const struct map *map, const struct entry *waiter,
+    const struct entry *held)
+{
+    unsigned mode = STATE_MODE(shm_load(&held->state)) % MODES;
+    struct ask ask;
+
+    return entry_is(waiter, PHASE_WAITING) &&
+        entry_ended(map, waiter, (mono_t){0}) == ENQ_OK &&
+        entry_ask(map, waiter, &ask) &&
+        mode_conflicts(map->modes, mode, ask.mode,
+            entry_owned_by(map, held, &ask));
+}
+
 struct excuse {
     struct scope *s;
     const struct ask *asker, *waiter;
@@ -110,9 +148,7 @@ static bool see_excuse(void *context, struct entry *e)
     return !x->found;
 }
 
-/* R7's exception: does this waiter wait for the asker himself? Then to wait
-   behind it would be to wait for oneself. */
-static int waits_for_asker(struct scope *s, const struct ask *asker,
+int judge_excuses(struct scope *s, const struct ask *asker,
     struct entry *waiter, bool *yes)
 {
     struct ask ask;
@@ -141,7 +177,7 @@ static int find_waiter_in_the_way(struct bench *b)
         /* in a narrow scope he holds nothing else that it could wait for */
         excused = b->own || b->s->wide;
         if (excused)
-            rc = waits_for_asker(b->s, b->ask, h.found, &excused);
+            rc = judge_excuses(b->s, b->ask, h.found, &excused);
         if (rc != 0 || excused)
             continue;
         b->v->waiter = h.found;
@@ -152,7 +188,8 @@ static int find_waiter_in_the_way(struct bench *b)
 int judge(struct scope *s, const struct ask *ask, const struct entry *self,
     struct verdict *v)
 {
-    struct bench b = {.s = s, .ask = ask, .self = self, .v = v};
+    struct bench b = {
+        .s = s, .ask = ask, .self = self, .v = v, .now = scope_time(s)};
     int rc;
 
     *v = (struct verdict){0};
@@ -191,6 +228,29 @@ bool crowd_blocks(const struct crowd *c, const struct map *map,
         if (mode_conflicts(map->modes, mode, ask->mode, same))
             return true;
     }
+    return false;
+}
+
+bool crowd_delays(const struct crowd *c, const struct map *map,
+    const struct ask *ask)
+{
+    for (unsigned mode = 1; mode < MODES; mode++) {
+        if (c->of[mode].n == 0 ||
+            !mode_conflicts(map->modes, mode, ask->mode, false))
+            continue;
+        if (c->of[mode].mixed || !entry_owned_by(map, c->of[mode].first, ask))
+            return true;
+    }
+    return false;
+}
+
+bool crowd_may_own(const struct crowd *c, const struct map *map,
+    const struct ask *ask)
+{
+    for (unsigned mode = 1; mode < MODES; mode++)
+        if (c->of[mode].n > 0 &&
+            (c->of[mode].mixed || entry_owned_by(map, c->of[mode].first, ask)))
+            return true;
     return false;
 }
 

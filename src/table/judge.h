@@ -11,6 +11,7 @@ struct verdict {
     struct entry *holder; /* the earliest granted lock that conflicts */
     struct entry *waiter; /* else the earliest waiter in the way */
     uint32_t queue;       /* waiting for what overlaps */
+    mono_t last_due;      /* the latest time that one of these is due */
     bool over;            /* something that overlaps has run out: see serve() */
 };
 
@@ -22,10 +23,28 @@ static inline struct entry *verdict_blocker(const struct verdict *v)
     return v->holder != NULL ? v->holder : v->waiter;
 }
 
+/* The lock set whose waiting is all that is in the way; 0: none. */
+static inline enq_handle verdict_set(const struct map *map,
+    const struct verdict *v)
+{
+    return v->holder != NULL || v->waiter == NULL || !entry_is_of_set(v->waiter)
+        ? 0
+        : entry_handle(map, v->waiter);
+}
+
 /* Judges a new request, or (`self`) one that waits. Changes nothing.
    Returns: 0. Faults: ENQ_ECORRUPT. */
 int judge(struct scope *s, const struct ask *ask, const struct entry *self,
     struct verdict *v);
+
+/* Does `waiter` wait, and for this held lock? */
+bool judge_wants(const struct map *map, const struct entry *waiter,
+    const struct entry *held);
+
+/* R7's exception: does this waiter wait for the asker himself? Then to wait
+   behind it would be to wait for oneself. */
+int judge_excuses(struct scope *s, const struct ask *asker,
+    struct entry *waiter, bool *yes);
 
 /*
  * Many locks as one: for each mode how many there are, and whether all are of
@@ -42,6 +61,12 @@ struct crowd {
 
 void crowd_add(struct crowd *c, const struct map *map, const struct entry *e);
 bool crowd_blocks(const struct crowd *c, const struct map *map,
+    const struct ask *ask);
+/* The same for locks that are lost but delayed: not in their owner's way. */
+bool crowd_delays(const struct crowd *c, const struct map *map,
+    const struct ask *ask);
+/* Is one of them the asker's, or may be? */
+bool crowd_may_own(const struct crowd *c, const struct map *map,
     const struct ask *ask);
 /* All of the crowd are the asker's own, and of a mode that cumulates. */
 bool crowd_cumulates(const struct crowd *c, const struct map *map,

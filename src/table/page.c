@@ -15,18 +15,14 @@
 static void page_set(struct map *map, uint32_t page, enum page_kind kind,
     uint32_t owner)
 {
-    struct page_info info = {owner, kind};
-    uint64_t word;
-
-    memcpy(&word, &info, sizeof(word));
-    shm_store_release((uint64_t *)&map->pages[page], word);
+    shm_store_release((uint64_t *)&map->pages[page], page_word(owner, kind));
 }
 
 /* Backs the next pages, and what the directory says of them, with memory. A
    nearly full file system may still have room for a few. */
 static int make_ready(struct map *map)
 {
-    uint32_t ready = shm_load(&map->h->pages_ready), n = CHUNK_PAGES;
+    uint32_t ready = map_pages_ready(map), n = CHUNK_PAGES;
     int rc;
 
     if (n > map->pages_max - ready)
@@ -49,20 +45,25 @@ static int make_ready(struct map *map)
 /* The next page never used. Under the grow word. */
 static int page_fresh(struct map *map, uint32_t *page)
 {
-    if (map->h->pages_used >= map->pages_max)
+    uint32_t used = map_pages_used(map);
+
+    if (used >= map->pages_max)
         return ENQ_EFULL;
-    if (map->h->pages_used == map->h->pages_ready) {
+    if (used == map_pages_ready(map)) {
         int rc = make_ready(map);
         if (rc != 0)
             return rc;
     }
-    *page = map->h->pages_used;
+    if (used >= map_pages_ready(map) || map->pages[used].kind != PAGE_FREE)
+        return ENQ_ECORRUPT;
+    *page = used;
     return 0;
 }
 
 /* Generations start anywhere: a handle of another space, or of an earlier
    life of this one, names nothing here. */
-static void seed_entries(struct map *map, uint32_t page, enum page_kind kind)
+static void seed_entries(struct map *map, uint32_t page, enum page_kind kind,
+    uint64_t salt)
 {
     unsigned units = kind == PAGE_SMALL ? SMALL_UNITS : LARGE_UNITS;
     unsigned n = kind == PAGE_SMALL ? SMALL_PER_PAGE : LARGE_PER_PAGE;
@@ -70,10 +71,10 @@ static void seed_entries(struct map *map, uint32_t page, enum page_kind kind)
     for (unsigned i = 0; i < n; i++) {
         ref_t ref = page_entry_ref(map, page, i, units);
         struct entry *e = map_at(map, ref * (uint64_t)UNIT_BYTES);
-        uint32_t generation = (uint32_t)hash_fold(map->hash_seed ^ ref,
+        uint32_t generation = (uint32_t)hash_fold(map->hash_seed ^ ref ^ salt,
             UINT64_C(0x9e3779b97f4a7c15));
 
-        e->state = STATE(generation, PHASE_FREE, 0, 0);
+        shm_store(&e->state, STATE(generation, PHASE_FREE, 0, 0));
     }
 }
 
@@ -81,11 +82,57 @@ static void seed_entries(struct map *map, uint32_t page, enum page_kind kind)
 static bool page_take_orphan(struct map *map, enum page_kind kind,
     session_ref_t owner, uint32_t *out)
 {
-    for (uint32_t page = 0; page < map->h->pages_used; page++) {
+    for (uint32_t page = 0; page < map_pages_used(map); page++) {
         if (shm_load(&map->pages[page].kind) != kind ||
             shm_load(&map->pages[page].owner) != 0)
             continue;
         page_set(map, page, kind, owner);
+        if (shm_load(&map->h->orphan_pages) > 0)
+            shm_add(&map->h->orphan_pages, -1);
+        *out = page;
+        return true;
+    }
+    return false;
+}
+
+static bool is_unused(const struct map *map, uint32_t page)
+{
+    unsigned large = shm_load(&map->pages[page].kind) == PAGE_LARGE;
+    unsigned n = large ? LARGE_PER_PAGE : SMALL_PER_PAGE;
+
+    for (unsigned i = 0; i < n; i++) {
+        ref_t ref =
+            page_entry_ref(map, page, i, large ? LARGE_UNITS : SMALL_UNITS);
+        struct entry *e = at_entry(map, ref);
+        unsigned phase =
+            e == NULL ? PHASE_HELD : STATE_PHASE(shm_load_acquire(&e->state));
+
+        if (phase != PHASE_FREE && phase != PHASE_GONE)
+            return false;
+    }
+    return true;
+}
+
+/*
+ * In need: a page of the dead with nothing in it, though its entries are of
+ * the other size. Where there were texts, entries begin a life of their own:
+ * at a generation that no handle is likely to name. The large ones stand where
+ * small ones stood, and go on from those.
+ */
+static bool page_convert(struct map *map, enum page_kind kind,
+    session_ref_t owner, uint32_t *out)
+{
+    enum page_kind other = kind == PAGE_SMALL ? PAGE_LARGE : PAGE_SMALL;
+    uint64_t wanted = page_word(0, other);
+
+    for (uint32_t page = 0; page < map_pages_used(map); page++) {
+        if (shm_load((const uint64_t *)&map->pages[page]) != wanted ||
+            !is_unused(map, page))
+            continue;
+        if (kind == PAGE_SMALL)
+            seed_entries(map, page, kind, (uint64_t)sys.now().ns);
+        page_set(map, page, kind, owner);
+        ENQ_POINT("page.converted");
         if (shm_load(&map->h->orphan_pages) > 0)
             shm_add(&map->h->orphan_pages, -1);
         *out = page;
@@ -104,7 +151,7 @@ static int page_claim_new(struct map *map, enum page_kind kind,
     rc = page_fresh(map, page);
     if (rc != 0)
         return rc;
-    seed_entries(map, *page, kind);
+    seed_entries(map, *page, kind, 0);
     page_set(map, *page, kind, owner);
     ENQ_POINT("slab.claimed");
     shm_store(&map->h->pages_used, *page + 1);
@@ -123,10 +170,43 @@ int page_claim(struct map *map, struct thread *t, enum page_kind kind,
     if (shm_load(&map->h->orphan_pages) == 0 ||
         !page_take_orphan(map, kind, owner, page))
         rc = page_claim_new(map, kind, owner, page);
-    if (rc == ENQ_EFULL && page_take_orphan(map, kind, owner, page))
+    if (rc == ENQ_EFULL &&
+        (page_take_orphan(map, kind, owner, page) ||
+            page_convert(map, kind, owner, page)))
         rc = 0;
     word_unlock(t, &map->h->grow_word);
     return rc;
+}
+
+static ref_t page_ref(const struct map *map, uint32_t page)
+{
+    return (ref_t)((map->arena_at + (uint64_t)page * PAGE_BYTES) / UNIT_BYTES);
+}
+
+static bool is_installed(const struct map *map, uint32_t shard, uint32_t page)
+{
+    uint32_t n = shm_load(&map->shards[shard].n_segments);
+
+    for (uint32_t i = 0; i < n && i < SEGMENTS_MAX; i++)
+        if (shm_load(&map->dirs[shard].segment[i]) == page_ref(map, page))
+            return true;
+    return false;
+}
+
+/* A page that was claimed for the shard by one who did not live to install
+   it, or who is about to. */
+static bool find_claimed(const struct map *map, uint32_t shard, uint32_t *out)
+{
+    uint64_t wanted = page_word(shard, PAGE_LINES);
+
+    for (uint32_t page = 0; page < map_pages_used(map); page++) {
+        if (shm_load((const uint64_t *)&map->pages[page]) != wanted ||
+            is_installed(map, shard, page))
+            continue;
+        *out = page;
+        return true;
+    }
+    return false;
 }
 
 static int segment_page(struct map *map, struct thread *t, uint32_t shard,
@@ -136,39 +216,42 @@ static int segment_page(struct map *map, struct thread *t, uint32_t shard,
 
     if (rc != 0)
         return rc;
-    rc = page_fresh(map, page);
-    if (rc == 0) {
-        page_set(map, *page, PAGE_LINES, shard);
-        shm_store(&map->h->pages_used, *page + 1);
+    if (!find_claimed(map, shard, page)) {
+        rc = page_fresh(map, page);
+        if (rc == 0) {
+            page_set(map, *page, PAGE_LINES, shard);
+            shm_store(&map->h->pages_used, *page + 1);
+        }
     }
     word_unlock(t, &map->h->grow_word);
     return rc;
 }
 
 /* The page is claimed before the shard is locked, as claiming calls the
-   kernel. Another may have been quicker: then both segments are used. */
+   kernel. Another may have been quicker, and may have installed it. */
 void page_add_segment(struct map *map, struct thread *t, uint32_t number)
 {
     struct shard *shard = &map->shards[number];
-    uint32_t page;
+    uint32_t page = 0;
 
     if (shm_load(&shard->n_segments) >= SEGMENTS_MAX ||
         segment_page(map, t, number, &page) != 0)
         return;
+    ENQ_POINT("lines.claimed");
     if (word_lock(t, &shard->word, number < SHARDS ? RANK_SHARD : RANK_ID) != 0)
         return;
-    if (shard->n_segments < SEGMENTS_MAX) {
-        map->dirs[number].segment[shard->n_segments] =
-            (ref_t)((map->arena_at + (uint64_t)page * PAGE_BYTES) / UNIT_BYTES);
+    if (shard->n_segments < SEGMENTS_MAX && !is_installed(map, number, page)) {
+        shm_store(&map->dirs[number].segment[shard->n_segments],
+            page_ref(map, page));
         shm_store_release(&shard->n_segments, shard->n_segments + 1);
     }
-    shard->cramped = 0;
+    shm_store(&shard->cramped, 0);
     word_unlock(t, &shard->word);
 }
 
 void page_orphan_all(struct map *map, session_ref_t owner)
 {
-    uint32_t used = shm_load(&map->h->pages_used);
+    uint32_t used = map_pages_used(map);
 
     for (uint32_t page = 0; page < used; page++) {
         if (shm_load(&map->pages[page].owner) != owner ||
@@ -179,18 +262,30 @@ void page_orphan_all(struct map *map, session_ref_t owner)
     }
 }
 
+/* A session whose thread died in here may have been seen off before its thread
+   was known to be dead. */
+static session_ref_t page_owner(struct map *map, uint32_t page)
+{
+    session_ref_t owner = shm_load(&map->pages[page].owner);
+
+    if (owner == 0 || shm_load_acquire(&at_session(map, owner)->ref) == owner)
+        return owner;
+    page_set(map, page, shm_load(&map->pages[page].kind), 0);
+    return 0;
+}
+
 void page_recount(struct map *map)
 {
     uint32_t used = 0, slabs = 0, orphans = 0;
 
-    for (uint32_t page = 0; page < shm_load(&map->h->pages_ready); page++) {
-        uint32_t kind = map->pages[page].kind;
+    for (uint32_t page = 0; page < map_pages_ready(map); page++) {
+        uint32_t kind = shm_load(&map->pages[page].kind);
         bool slab = kind == PAGE_SMALL || kind == PAGE_LARGE;
 
         if (kind != PAGE_FREE)
             used = page + 1;
         slabs += slab;
-        orphans += slab && map->pages[page].owner == 0;
+        orphans += slab && page_owner(map, page) == 0;
     }
     shm_store(&map->h->pages_used, used);
     shm_store(&map->h->slab_pages, slabs);

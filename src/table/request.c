@@ -4,7 +4,9 @@
 #include "table/request.h"
 
 #include "base/point.h"
+#include "table/bypass.h"
 #include "table/ids.h"
+#include "table/page.h"
 #include "table/serve.h"
 #include "table/tell.h"
 
@@ -12,7 +14,7 @@ int request_decide(struct scope *s, const struct ask *ask,
     const struct entry *self, struct verdict *v)
 {
     /* each round drops something, or is the last */
-    for (uint32_t left = s->map->h->slots_max; left > 0; left--) {
+    for (uint32_t left = s->map->entries_max; left > 0; left--) {
         int rc = judge(s, ask, self, v);
         if (rc != 0 || !v->over)
             return rc;
@@ -25,7 +27,7 @@ int request_decide(struct scope *s, const struct ask *ask,
 
 /* A second request with the id of a live lock is told so before anything
    else, whatever it asks for. */
-static int refuse_same_id(struct scope *s, const struct ask *ask,
+int request_same_id(struct scope *s, const struct ask *ask,
     struct enq_blocker *blocker)
 {
     struct spot spot = spot_of_id(s->map, ask->id, ask->id_bytes);
@@ -46,79 +48,129 @@ static int refuse_same_id(struct scope *s, const struct ask *ask,
 }
 
 /* Somebody has the object, or waits for it, or the scope is wide. */
-static int decide_slowly(struct scope *s, const struct ask *ask,
+int request_decide_slowly(struct scope *s, const struct ask *ask,
     struct enq_blocker *blocker)
 {
     struct verdict v;
     int rc = 0;
 
+    s->behind = 0;
     if (ask->id_bytes > 0)
-        rc = refuse_same_id(s, ask, blocker);
+        rc = request_same_id(s, ask, blocker);
     if (rc == 0)
         rc = request_decide(s, ask, NULL, &v);
-    if (rc != 0 || verdict_blocker(&v) == NULL)
+    if (rc != 0)
         return rc;
+    s->last_due = v.last_due;
+    if (verdict_blocker(&v) == NULL)
+        return 0;
+    s->behind = verdict_set(s->map, &v);
     if (blocker != NULL)
         tell_blocker(s, verdict_blocker(&v), v.queue, blocker);
     return ENQ_BUSY;
 }
 
-static inline int decide(struct scope *s, const struct ask *ask,
-    struct enq_blocker *blocker)
-{
-    if (likely(!s->wide) && ask->id_bytes == 0)
-        s->vacant = scope_object(s, &ask->key) == NULL;
-    if (likely(s->vacant))
-        return ENQ_OK;
-    return decide_slowly(s, ask, blocker);
-}
-
-static int request_inside(struct scope *s, const struct ask *ask, bool queue,
+HOT int request_inside(struct scope *s, const struct ask *ask, bool queue,
     struct entry *e, struct enq_blocker *blocker)
 {
-    int rc = decide(s, ask, blocker);
+    int rc = request_may(s, ask, blocker);
+    bool vacant;
 
-    if (likely(rc == ENQ_OK))
-        return change_hold(s, ask, e);
+    if (likely(rc == ENQ_OK)) {
+        vacant = s->vacant;
+        rc = change_hold(s, ask, e);
+        /* where nobody had it, nobody waits for it */
+        return likely(rc != 0 || vacant) ? rc : change_note_suitors(s, e);
+    }
     if (rc != ENQ_BUSY || !queue)
         return rc;
     rc = change_queue(s, ask, e);
+    if (rc == 0)
+        rc = change_note_asked(s, ask);
     return rc == 0 ? ENQ_PENDING : rc;
 }
 
-int request_lock(struct session *s, struct thread *t, const struct ask *ask,
-    bool queue, struct place *out, struct enq_blocker *blocker)
+void request_grow_ids(struct map *map, struct thread *t, const struct ask *ask)
 {
-    struct scope scope = {.map = s->map, .t = t, .session = s};
-    int rc = slab_take(s, t, ask_payload_bytes(ask), &out->e);
+    struct spot spot = spot_of_id(map, ask->id, ask->id_bytes);
+
+    if (shm_load(&map->shards[spot.shard].cramped))
+        page_add_segment(map, t, spot.shard);
+}
+
+HOT int ask_once(struct scope *s, const struct ask *ask, bool queue,
+    struct place *place, struct enq_blocker *blocker)
+{
+    struct entry *e = place->e;
+    int rc = scope_enter(s, &ask->key);
 
     if (unlikely(rc != 0))
         return rc;
-    entry_fill(out->e, ask);
-    out->generation = STATE_GENERATION(shm_load(&out->e->state));
-    ENQ_POINT("lock.entry_filled");
-    rc = scope_enter(&scope, &ask->key);
-    if (likely(rc == 0)) {
-        ENQ_POINT("lock.shard_locked");
-        rc = request_inside(&scope, ask, queue, out->e, blocker);
-        out->ticket = out->e->ticket;
-        out->token = out->e->token;
-        scope_leave(&scope);
-    }
+    ENQ_POINT("lock.shard_locked");
+    entry_fill(e, ask);
+    rc = request_inside(s, ask, queue, e, blocker);
+    place->ticket = e->ticket;
+    place->token = e->token;
+    scope_leave(s);
+    if (unlikely(ask->id_bytes > 0))
+        request_grow_ids(s->map, s->t, ask);
+    return rc;
+}
+
+/* Refused as a lock set waits in the way: perhaps for the asker himself. */
+static __attribute__((noinline)) int ask_past_sets(struct scope *s,
+    const struct ask *ask, struct place *place, struct enq_blocker *blocker)
+{
+    uint64_t owner = ask_owner_hash(s->map, ask);
+    struct bypass bypass;
+    int rc = ENQ_BUSY;
+
+    bypass_begin(&bypass, ask->ticket);
+    s->bypass = &bypass;
+    while (rc == ENQ_BUSY &&
+        bypass_learn(&bypass, s->session, s->t, s->behind, owner))
+        rc = ask_once(s, ask, false, place, blocker);
+    s->bypass = NULL;
+    bypass_end(&bypass);
+    return rc;
+}
+
+int request_lock(struct session *s, struct thread *t, const struct ask *ask,
+    bool queue, struct place *place, struct enq_blocker *blocker)
+{
+    struct scope scope;
+    int rc;
+
+    scope_begin(&scope, s, t);
+    place->generation = STATE_GENERATION(shm_load(&place->e->state));
+    ENQ_POINT("lock.entry_taken");
+    rc = ask_once(&scope, ask, queue, place, blocker);
+    if (unlikely(rc == ENQ_BUSY && scope.behind != 0))
+        rc = ask_past_sets(&scope, ask, place, blocker);
     if (unlikely(rc != ENQ_OK && rc != ENQ_PENDING))
-        slab_give(s, t, out->e);
+        slab_give(s, t, place->e);
     return rc;
 }
 
 int request_test(struct session *s, struct thread *t, const struct ask *ask,
     struct enq_blocker *blocker)
 {
-    struct scope scope = {.map = s->map, .t = t, .session = s};
-    int rc = scope_enter(&scope, &ask->key);
+    uint64_t owner = ask_owner_hash(s->map, ask);
+    struct bypass bypass;
+    struct scope scope;
+    int rc;
 
-    if (rc != 0)
-        return rc;
-    rc = decide(&scope, ask, blocker);
-    scope_leave(&scope);
+    bypass_begin(&bypass, ask->ticket);
+    scope_begin(&scope, s, t);
+    scope.bypass = &bypass;
+    do {
+        rc = scope_enter(&scope, &ask->key);
+        if (rc != 0)
+            break;
+        rc = request_may(&scope, ask, blocker);
+        scope_leave(&scope);
+    } while (rc == ENQ_BUSY &&
+        bypass_learn(&bypass, s, t, scope.behind, owner));
+    bypass_end(&bypass);
     return rc;
 }

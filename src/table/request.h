@@ -11,18 +11,43 @@
  * Asks once, without blocking.
  *
  * @queue    not granted: take a place in the queue (ENQ_PENDING).
- * @out      where it stands, on ENQ_OK and ENQ_PENDING; the token on ENQ_OK.
+ * @place    its entry, taken, with the key in it; given back where the answer
+ *           is no other. Where it stands, on ENQ_OK and ENQ_PENDING; the
+ *           token on ENQ_OK.
  * @blocker  filled on ENQ_BUSY, ENQ_PENDING and ENQ_EXISTS; may be NULL.
  *
  * Returns: ENQ_OK, ENQ_BUSY, ENQ_PENDING, ENQ_EXISTS.
- * Faults:  ENQ_EFULL and those of slab_take(); ENQ_ECORRUPT.
+ * Faults:  ENQ_ECORRUPT.
  */
 int request_lock(struct session *s, struct thread *t, const struct ask *ask,
-    bool queue, struct place *out, struct enq_blocker *blocker);
+    bool queue, struct place *place, struct enq_blocker *blocker);
 
 /* What request_lock() would answer without @queue, leaving no trace. */
 int request_test(struct session *s, struct thread *t, const struct ask *ask,
     struct enq_blocker *blocker);
+
+/* ENQ_EXISTS, with the blocker, where a live lock has the request's id. */
+int request_same_id(struct scope *s, const struct ask *ask,
+    struct enq_blocker *blocker);
+
+/* May the new request be granted? By one look, where nobody has the object;
+   else decides whatever the scope needs to know to place it.
+   Returns: ENQ_OK, ENQ_BUSY, ENQ_EXISTS. Faults: ENQ_ECORRUPT. */
+int request_decide_slowly(struct scope *s, const struct ask *ask,
+    struct enq_blocker *blocker);
+HOT int request_may(struct scope *s, const struct ask *ask,
+    struct enq_blocker *blocker)
+{
+    if (likely(!s->wide && ask->id_bytes == 0))
+        s->vacant = !index_may_have(s->map, &s->spot);
+    if (likely(s->vacant))
+        return ENQ_OK;
+    return request_decide_slowly(s, ask, blocker);
+}
+
+/* Lines for ids are added outside of all words, as those for keys are by
+   scope_leave(). */
+void request_grow_ids(struct map *map, struct thread *t, const struct ask *ask);
 
 /* Judges until nothing that overlaps has run out, having dropped that and
    served whom it frees. Under the scope. */

@@ -4,6 +4,7 @@
 #include "table/scope.h"
 
 #include "base/point.h"
+#include "table/call.h"
 #include "table/page.h"
 
 /* --- entering --- */
@@ -24,7 +25,7 @@ static int drain_shards(struct scope *s)
     return 0;
 }
 
-static void leave_wide(struct scope *s)
+void scope_lower(struct scope *s)
 {
     shm_add(&s->gate->raised, -1);
     ENQ_POINT("gate.lowered");
@@ -33,7 +34,7 @@ static void leave_wide(struct scope *s)
 
 /* A wide scope keeps the gate raised until it is left, whatever becomes of
    the generic entries meanwhile. */
-static int enter_wide(struct scope *s)
+int scope_raise(struct scope *s)
 {
     int rc = word_lock(s->t, &s->gate->word, RANK_GATE);
 
@@ -45,7 +46,7 @@ static int enter_wide(struct scope *s)
         rc = drain_shards(s);
     ENQ_POINT("gate.raised");
     if (rc != 0)
-        leave_wide(s);
+        scope_lower(s);
     return rc;
 }
 
@@ -65,18 +66,16 @@ static bool enter_if_raised(struct scope *s, int *rc)
     return true;
 }
 
-static inline int enter_concrete(struct scope *s, uint64_t hash)
+static int enter_concrete(struct scope *s)
 {
-    uint32_t *word;
+    uint32_t *word = &s->map->shards[s->spot.shard].word;
     int rc;
 
-    s->shard = shard_of_hash(hash);
-    word = &s->map->shards[s->shard].word;
     do {
         rc = word_lock(s->t, word, RANK_SHARD);
         if (unlikely(rc != 0))
             return rc;
-        /* Partner: enter_wide. */
+        /* Partner: scope_raise. */
         if (likely(shm_load_acquire(&s->gate->raised) == 0))
             return 0;
         word_unlock(s->t, word);
@@ -84,51 +83,34 @@ static inline int enter_concrete(struct scope *s, uint64_t hash)
     return rc;
 }
 
-static inline void scope_init(struct scope *s, uint32_t gate)
+int scope_enter_slow(struct scope *s, bool generic)
 {
-    s->gate = &s->map->gates[gate];
-    s->wide = s->vacant = false;
-    s->now = (mono_t){0};
+    return generic ? scope_raise(s) : enter_concrete(s);
 }
 
-int scope_enter(struct scope *s, const struct key *key)
+/* Partner of `asleep`: sleep_on() in wait.c. */
+void scope_send_wakes(struct thread *t)
 {
-    scope_init(s, gate_of_hash(key->name_hash));
-    return key->generic != 0 ? enter_wide(s) : enter_concrete(s, key->hash);
-}
-
-/* What is read here may be of an entry used anew meanwhile: the caller looks
-   at its generation again, inside. */
-int scope_enter_entry(struct scope *s, const struct entry *e)
-{
-    scope_init(s, gate_of_hash(shm_load(&e->name_hash)));
-    return shm_load(&e->generic) != 0 ? enter_wide(s)
-                                      : enter_concrete(s, shm_load(&e->hash));
-}
-
-static void send_wakes(struct thread *t)
-{
+    shm_fence(); /* our stores of states, before the loads of `asleep` */
     for (unsigned i = 0; i < t->n_wakes; i++)
-        if (shm_load(&t->wakes[i]->asleep))
-            sys.wake((const uint32_t *)&t->wakes[i]->state, 1);
+        call_up(t->map, t->wakes[i]);
     t->n_wakes = 0;
 }
 
-void scope_leave(struct scope *s)
+void scope_leave_slow(struct scope *s)
 {
-    uint32_t cramped = 0;
+    uint32_t cramped = shm_load(&s->map->shards[s->spot.shard].cramped);
 
-    if (likely(!s->wide)) {
-        cramped = s->map->shards[s->shard].cramped;
-        word_unlock(s->t, &s->map->shards[s->shard].word);
+    if (!s->wide) {
+        word_unlock(s->t, &s->map->shards[s->spot.shard].word);
     } else {
-        leave_wide(s);
+        scope_lower(s);
     }
     ENQ_POINT("grant.before_wake");
-    if (unlikely(s->t->n_wakes > 0))
-        send_wakes(s->t);
-    if (unlikely(cramped))
-        page_add_segment(s->map, s->t, s->shard);
+    if (s->t->n_wakes > 0)
+        scope_send_wakes(s->t);
+    if (cramped)
+        page_add_segment(s->map, s->t, s->spot.shard);
 }
 
 mono_t scope_clock(struct scope *s)
@@ -144,10 +126,8 @@ mono_t scope_clock(struct scope *s)
  */
 void scope_wake(struct scope *s, struct entry *e)
 {
-    if (s->t->n_wakes == WAKES_MAX) {
-        shm_fence();
-        send_wakes(s->t);
-    }
+    if (s->t->n_wakes == WAKES_MAX)
+        scope_send_wakes(s->t);
     s->t->wakes[s->t->n_wakes++] = e;
 }
 
@@ -155,9 +135,11 @@ void scope_wake(struct scope *s, struct entry *e)
 
 struct entry *scope_object(struct scope *s, const struct key *key)
 {
-    struct spot spot = spot_of_key(key);
-
-    return index_find(s->map, &spot, key);
+    if (!s->known) {
+        s->first = index_find(s->map, &s->spot, key);
+        s->known = true;
+    }
+    return s->first;
 }
 
 static int see_ring(struct scope *s, struct entry *first, entry_see_fn *see,
@@ -200,12 +182,12 @@ static int see_object(struct scope *s, struct entry *first,
 static int see_line(struct scope *s, const struct line *line,
     const struct key *key, entry_see_fn *see, void *context, bool *more)
 {
-    unsigned name = spot_of_key(key).tag >> 8;
-    uint32_t left = s->map->h->slots_max;
+    unsigned name = spot_tag(key->name_hash, key->hash) >> 8;
+    uint32_t left = s->map->entries_max;
     int rc = 0;
 
     for (unsigned i = 0; i < LINE_SLOTS && rc == 0 && *more; i++)
-        if (line->ref[i] != 0 && line->tag[i] >> 8 == name)
+        if (line->tag[i] != 0 && line->tag[i] >> 8 == name)
             rc = see_object(s, at_entry(s->map, line->ref[i]), key, see,
                 context, more);
     for (ref_t ref = line->more; ref != 0 && rc == 0 && *more;) {
@@ -223,10 +205,13 @@ static int see_shard(struct scope *s, uint32_t shard, const struct key *key,
 {
     uint32_t *word = &s->map->shards[shard].word;
     int rc = word_lock(s->t, word, RANK_SHARD);
+    uint32_t n;
 
     if (rc != 0)
         return rc;
-    for (uint32_t i = 0; i < s->map->shards[shard].n_lines; i++) {
+    n = s->map->shards[shard].n_objects == 0 ? 0
+                                             : s->map->shards[shard].n_lines;
+    for (uint32_t i = 0; i < n; i++) {
         const struct line *line = at_line(s->map, shard, i);
         rc = line == NULL ? ENQ_ECORRUPT
                           : see_line(s, line, key, see, context, more);
@@ -240,14 +225,14 @@ static int see_shard(struct scope *s, uint32_t shard, const struct key *key,
 static int visit_shard_object(struct scope *s, const struct key *key,
     entry_see_fn *see, void *context, bool *more)
 {
-    uint32_t shard = shard_of_hash(key->hash);
-    uint32_t *word = &s->map->shards[shard].word;
+    struct spot spot = spot_of(key->name_hash, key->hash);
+    uint32_t *word = &s->map->shards[spot.shard].word;
     struct entry *first;
     int rc = word_lock(s->t, word, RANK_SHARD);
 
     if (rc != 0)
         return rc;
-    first = scope_object(s, key);
+    first = index_find(s->map, &spot, key);
     if (first != NULL)
         rc = see_ring(s, first, see, context, more);
     word_unlock(s->t, word);
@@ -264,11 +249,11 @@ static int visit_wide(struct scope *s, const struct key *key, entry_see_fn *see,
         return rc;
     if (key->generic == 0)
         return visit_shard_object(s, key, see, context, &more);
-    /* Without the word: shards with no object at all have none of this name,
-       and none can appear while we hold the gate. */
+    /* Under each word, though none of this name can appear while we hold the
+       gate: a shard that is being remade, as somebody died in it, looks empty.
+     */
     for (uint32_t i = 0; i < SHARDS && rc == 0 && more; i++)
-        if (shm_load(&s->map->shards[i].n_objects) > 0)
-            rc = see_shard(s, i, key, see, context, &more);
+        rc = see_shard(s, i, key, see, context, &more);
     return rc;
 }
 
@@ -282,4 +267,16 @@ int scope_visit(struct scope *s, const struct key *key, entry_see_fn *see,
         return visit_wide(s, key, see, context);
     first = scope_object(s, key);
     return first == NULL ? 0 : see_ring(s, first, see, context, &more);
+}
+
+static bool wake_waiter(void *scope, struct entry *e)
+{
+    if (entry_is(e, PHASE_WAITING))
+        scope_wake(scope, e);
+    return true;
+}
+
+int scope_wake_waiters(struct scope *s, const struct key *key)
+{
+    return scope_visit(s, key, wake_waiter, s);
 }

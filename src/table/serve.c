@@ -8,6 +8,7 @@
 
 static int drop_over(struct scope *s, struct entry *e, int why)
 {
+    s->t->changes++;
     if (why == ENQ_EXPIRED)
         thread_count(s->t, COUNT_EXPIRIES);
     return change_drop(s, e, why == ENQ_EXPIRED ? GONE_EXPIRED : GONE_DIED);
@@ -16,8 +17,14 @@ static int drop_over(struct scope *s, struct entry *e, int why)
 /* Has it waited for so long that it is handed the lock? */
 static bool is_due(struct scope *s, const struct entry *e, struct entry *self)
 {
-    return e == self || s->wide ||
-        (uint64_t)(scope_clock(s).ns - e->since_ns) >= s->map->window_ns;
+    return e == self || s->wide || scope_is_due(s, e);
+}
+
+/* It takes all of its keys, or none. */
+static void poke_set(struct scope *s, struct entry *e)
+{
+    if (!s->looks || s->changes != s->t->changes)
+        change_poke(s, e);
 }
 
 /* --- one object, in a narrow scope --- */
@@ -26,9 +33,12 @@ struct pass {
     struct scope *s;
     struct entry *self;
     struct crowd held;
-    struct crowd queued; /* those who stay, and are due */
+    struct crowd delayed; /* lost, and in the way of other owners */
+    struct crowd queued;  /* those who stay, and are due */
     struct crowd poked;
     bool waiters, young;
+    bool looked; /* at `self`, or there is none */
+    bool enough; /* nothing will come of those behind */
 };
 
 /* Drops what has run out; takes stock of what is held. */
@@ -39,13 +49,18 @@ static int take_stock(struct pass *p, struct entry *first)
     int rc = 0, why;
 
     while (rc == 0 && (e = ring_next(&ring)) != NULL) {
+        if (!state_is_live(shm_load_acquire(&e->state)))
+            return ENQ_ECORRUPT;
         why = entry_over(p->s->map, e, scope_clock(p->s));
         if (why != ENQ_OK) {
             if (map_ref(p->s->map, e) == ring.first)
                 ring.first = ring.at;
             rc = drop_over(p->s, e, why);
         } else if (entry_is(e, PHASE_HELD)) {
-            crowd_add(&p->held, p->s->map, e);
+            crowd_add(entry_is_delayed(p->s->map, e, scope_clock(p->s))
+                    ? &p->delayed
+                    : &p->held,
+                p->s->map, e);
         } else {
             p->waiters = true;
         }
@@ -59,26 +74,35 @@ static int stays(struct pass *p, struct entry *e, const struct ask *ask,
     struct verdict v;
     int rc;
 
-    *yes = crowd_blocks(&p->held, p->s->map, ask);
+    *yes = crowd_blocks(&p->held, p->s->map, ask) ||
+        crowd_delays(&p->delayed, p->s->map, ask);
     if (*yes || !crowd_blocks(&p->queued, p->s->map, ask) ||
         crowd_cumulates(&p->held, p->s->map, ask))
         return 0;
+    /* in a long queue to judge each would take the square of its length */
+    *yes = !crowd_may_own(&p->held, p->s->map, ask) &&
+        (p->s->bypass == NULL || p->s->bypass->asker != ask->ticket);
+    if (*yes)
+        return 0;
     /* an earlier one conflicts, but may be waiting for this very owner */
     rc = judge(p->s, ask, e, &v);
-    *yes = verdict_blocker(&v) != NULL;
+    /* or a session ended since we took stock: who ends it serves anew */
+    *yes = v.over || verdict_blocker(&v) != NULL;
     return rc;
 }
 
 /* First those who are due, in order of arrival: granted, or in the way of
-   those who come after them. */
+   those who come after them. Who is behind a young one is no older. */
 static int serve_due(struct pass *p, struct entry *e)
 {
     struct ask ask;
     bool stay;
     int rc;
 
+    p->looked |= e == p->self;
     if (!is_due(p->s, e, p->self)) {
         p->young = true;
+        p->enough = p->looked;
         return 0;
     }
     if (!entry_ask(p->s->map, e, &ask))
@@ -86,13 +110,17 @@ static int serve_due(struct pass *p, struct entry *e)
     rc = stays(p, e, &ask, &stay);
     if (rc != 0)
         return rc;
+    if (!stay && entry_is_of_set(e)) {
+        poke_set(p->s, e);
+        stay = true;
+    }
     crowd_add(stay ? &p->queued : &p->held, p->s->map, e);
     return stay ? 0 : change_grant(p->s, e);
 }
 
 /* Then the young, who are told to try for themselves: of several that exclude
    each other, one. No herd. */
-static int serve_young(struct pass *p, struct entry *e)
+static int poke_young(struct pass *p, struct entry *e)
 {
     struct ask ask;
     bool stay;
@@ -105,8 +133,12 @@ static int serve_young(struct pass *p, struct entry *e)
     rc = stays(p, e, &ask, &stay);
     if (rc != 0 || stay || crowd_blocks(&p->poked, p->s->map, &ask))
         return rc;
-    change_poke(p->s, e);
+    if (entry_is_of_set(e))
+        poke_set(p->s, e);
+    else
+        change_poke(p->s, e);
     crowd_add(&p->poked, p->s->map, e);
+    p->enough = mode_is_exclusive(p->s->map->modes, ask.mode);
     return 0;
 }
 
@@ -117,7 +149,8 @@ static int each_waiter(struct pass *p, struct entry *first,
     struct entry *e;
     int rc = 0;
 
-    while (rc == 0 && (e = ring_next(&ring)) != NULL)
+    p->enough = false;
+    while (rc == 0 && !p->enough && (e = ring_next(&ring)) != NULL)
         if (entry_is(e, PHASE_WAITING))
             rc = serve_one(p, e);
     return ring.damaged ? ENQ_ECORRUPT : rc;
@@ -126,7 +159,7 @@ static int each_waiter(struct pass *p, struct entry *first,
 static int serve_narrow(struct scope *s, const struct key *key,
     struct entry *self)
 {
-    struct pass p = {.s = s, .self = self};
+    struct pass p = {.s = s, .self = self, .looked = self == NULL};
     struct entry *first = scope_object(s, key);
     int rc;
 
@@ -138,7 +171,7 @@ static int serve_narrow(struct scope *s, const struct key *key,
     first = scope_object(s, key);
     rc = each_waiter(&p, first, serve_due);
     if (rc == 0 && p.young)
-        rc = each_waiter(&p, first, serve_young);
+        rc = each_waiter(&p, first, poke_young);
     return rc;
 }
 
@@ -181,8 +214,8 @@ static bool see_over(void *context, struct entry *e)
     return false;
 }
 
-static int serve_wide_waiters(struct scope *s, const struct key *key,
-    const struct key *beside)
+static int serve_overlapping(struct scope *s, const struct key *key,
+    const struct key *beside, bool *generic)
 {
     struct find f = {s, beside, 0, NULL};
     struct verdict v;
@@ -198,11 +231,34 @@ static int serve_wide_waiters(struct scope *s, const struct key *key,
         if (!entry_ask(s->map, f.found, &ask))
             return ENQ_ECORRUPT;
         rc = judge(s, &ask, f.found, &v);
-        if (rc == 0 && verdict_blocker(&v) == NULL && !v.over)
-            rc = change_grant(s, f.found);
+        if (rc != 0)
+            return rc;
+        if (verdict_blocker(&v) != NULL || v.over)
+            continue;
+        if (entry_is_of_set(f.found)) {
+            poke_set(s, f.found);
+            continue;
+        }
+        *generic |= ask.key.generic != 0;
+        rc = change_grant(s, f.found);
         if (rc != 0)
             return rc;
     }
+}
+
+/* A generic waiter that is granted is in the way no more of those who came
+   later, and they need not overlap `key`. */
+static int serve_wide_waiters(struct scope *s, const struct key *key,
+    const struct key *beside)
+{
+    struct key all = *key;
+    bool generic = false, again = false;
+    int rc = serve_overlapping(s, key, beside, &generic);
+
+    all.generic = (uint16_t)((1u << key->fields) - 1);
+    if (rc != 0 || !generic || all.generic == key->generic)
+        return rc;
+    return serve_overlapping(s, &all, beside, &again);
 }
 
 /* Drops one entry that has run out, and serves those who waited for it: not
@@ -213,7 +269,8 @@ static int drop_and_serve(struct scope *s, struct entry *e)
     struct key key;
     int rc;
 
-    if (!entry_key(s->map, e, &key) || key_bytes(&key) > sizeof(bytes))
+    if (!state_is_live(shm_load_acquire(&e->state)) ||
+        !entry_key(s->map, e, &key) || key_bytes(&key) > sizeof(bytes))
         return ENQ_ECORRUPT;
     memcpy(bytes, key.bytes, key_bytes(&key));
     key.bytes = bytes;
@@ -235,9 +292,32 @@ static int serve_wide(struct scope *s, const struct key *key)
     return rc != 0 ? rc : serve_wide_waiters(s, key, NULL);
 }
 
+/* A lock that is granted for less than a tick would run out unnoticed by those
+   who sleep until theirs. */
+static int wake_if_brief(struct scope *s, const struct key *key, int rc)
+{
+    if (likely(rc != 0 || !s->t->brief))
+        return rc;
+    s->t->brief = false;
+    return scope_wake_waiters(s, key);
+}
+
 int serve(struct scope *s, const struct key *key, struct entry *self)
 {
-    return s->wide ? serve_wide(s, key) : serve_narrow(s, key, self);
+    int rc = s->wide ? serve_wide(s, key) : serve_narrow(s, key, self);
+
+    return wake_if_brief(s, key, rc);
+}
+
+int serve_looking(struct scope *s, const struct key *key, struct entry *self)
+{
+    int rc;
+
+    s->looks = true;
+    s->changes = s->t->changes;
+    rc = serve(s, key, self);
+    s->looks = false;
+    return rc;
 }
 
 int serve_beside(struct scope *s, const struct key *winner)
@@ -245,5 +325,5 @@ int serve_beside(struct scope *s, const struct key *winner)
     struct key all = *winner;
 
     all.generic = (uint16_t)((1u << winner->fields) - 1);
-    return serve_wide_waiters(s, &all, winner);
+    return wake_if_brief(s, &all, serve_wide_waiters(s, &all, winner));
 }

@@ -6,12 +6,14 @@
  * gone through in order of arrival, and each is granted that conflicts neither
  * with what is held nor with an earlier waiter that stays.
  *
- * A waiter younger than the bypass window is not granted but POKED: told to
- * try for itself, while the lock lies free for whoever is quicker. That keeps
- * the throughput of barging where holds are short; once it has waited for
- * 200 us it is handed the lock directly, so that waits stay bounded as with a
- * strict queue (research/mech.md, 3). In a strict space the window is 0. In a
- * wide scope there is no poking.
+ * A waiter who is not due yet (see due_at() in change.c) is not granted but
+ * POKED: told to try for itself, while the lock lies free for whoever is
+ * quicker. That keeps the throughput of barging where holds are short; once it
+ * is due it is handed the lock directly, so that waits stay bounded as with a
+ * strict queue. It is poked once: who found the lock taken again is up against
+ * somebody who takes it all the time, and each try would cost the two of them
+ * a wake-up; when it is due it looks again in any case. In a strict space
+ * everyone is due at once. In a wide scope there is no poking.
  */
 #ifndef TABLE_SERVE_H
 #define TABLE_SERVE_H
@@ -25,6 +27,14 @@
  * NULL. Returns: 0. Faults: ENQ_ECORRUPT.
  */
 int serve(struct scope *s, const struct key *key, struct entry *self);
+
+/*
+ * The same in the name of one who waits, and looks: he has made way for nobody,
+ * unless something is dropped or granted on the way, so that a lock set needs
+ * no poke. Whoever made way has poked it; else, of many sets, each would wake
+ * the first at each of its looks.
+ */
+int serve_looking(struct scope *s, const struct key *key, struct entry *self);
 
 /*
  * Generic locks have been lost to a promotion of `winner`, in a wide scope:

@@ -14,25 +14,31 @@
 #include "table/heal.h"
 
 /* As with thread slots: life first, reference last. */
-static bool claim(struct session *s, uint32_t i)
+static int claim(struct session *s, uint32_t i)
 {
     struct session_slot *slot = &s->map->sessions[i];
     uint32_t generation = (slot->generation + 1) % SESSION_GENERATIONS;
+    int rc = life_begin(&slot->life);
 
-    if (shm_load(&slot->ref) != 0 || life_begin(&slot->life) != 0)
-        return false;
-    slot->generation = generation == 0 ? 1 : generation;
+    if (rc != 0)
+        return why(rc, "no session in %s: %s", s->map->path, strerror(-rc));
+    shm_store(&slot->generation, generation == 0 ? 1 : generation);
     id_random(slot->uuid);
-    slot->pid = (uint32_t)getpid();
-    slot->state = SESSION_LIVE;
-    slot->loose = slot->adopted = 0;
+    shm_store(&slot->pid, (uint32_t)getpid());
+    shm_store(&slot->state, SESSION_LIVE);
+    shm_store(&slot->loose, 0);
+    shm_store(&slot->adopted, 0);
+    shm_store(&slot->keeper, shm_load(&s->map->keeper));
+    shm_store(&slot->listens, 0);
+    shm_store(&slot->started, 0);
+    shm_store(&slot->asleep, 0);
     s->slot = slot;
     s->ref = slot->generation << SLOT_BITS | i;
     s->id_half = id_half(slot->uuid);
     ENQ_POINT("session.claimed");
     shm_store_release(&slot->ref, s->ref);
     ENQ_POINT("session.registered");
-    return true;
+    return 0;
 }
 
 /* Under the registry lock. */
@@ -50,8 +56,8 @@ static int find(struct session *s)
                     strerror(-rc));
             shm_store_release(&h->sessions_high, i + 1);
         }
-        if (claim(s, i))
-            return 0;
+        if (shm_load(&s->map->sessions[i].ref) == 0)
+            return claim(s, i);
     }
     return -EAGAIN;
 }

@@ -11,6 +11,7 @@
 #include "base/process.h"
 #include "base/why.h"
 #include "sync/sys.h"
+#include "table/call.h"
 #include "table/page.h"
 
 /* How long a taken-away lock is remembered for a holder who does not ask. */
@@ -26,8 +27,11 @@ void slab_session_init(struct session *s)
     pthread_mutex_init(&s->mutex, NULL);
     CDS_INIT_LIST_HEAD(&s->magazines);
     s->pages = NULL;
-    s->n_pages = s->room_pages = s->cursor = 0;
-    s->barren_until = (mono_t){0};
+    s->n_pages = s->room_pages = 0;
+    s->small = s->large = (struct slab_search){0};
+    s->passed_ns = s->earliest_ns = INT64_MAX;
+    s->margin_ns = 0;
+    s->second_ns = 0;
 }
 
 /* Magazines belong to a session and a thread: both lists are guarded by the
@@ -45,7 +49,7 @@ void slab_session_fini(struct session *s)
     bool fresh;
 
     process_enter(&fresh);
-    cds_list_for_each_entry_safe(m, next, &s->magazines, of_session)
+    cds_list_for_each_entry_safe (m, next, &s->magazines, of_session)
         magazine_free(m);
     process_leave();
     pthread_mutex_destroy(&s->mutex);
@@ -64,9 +68,32 @@ static void give_loose(struct map *map, struct entry *e, uint64_t state)
         shm_add(&at_session(map, owner)->loose, 1);
 }
 
-static uint64_t freed_state(const struct entry *e, enum phase phase)
+/* An entry of a magazine. Another thread may be closing the session, and the
+   page be another session's by now: not if it is ours after its state was
+   read, and that is the same still. */
+static void give_cached(const struct session *s, struct entry *e,
+    enum page_kind kind)
 {
-    return STATE(STATE_GENERATION(shm_load(&e->state)) + 1, phase, 0, 0);
+    uint64_t state = shm_load_acquire(&e->state);
+
+    ENQ_POINT("thread.cached_read");
+    if (slab_is_own(s, e, kind) &&
+        shm_cas(&e->state, &state,
+            STATE(STATE_GENERATION(state) + 1, PHASE_FREE, 0, 0)))
+        shm_add(&s->slot->loose, 1);
+}
+
+static struct shelf *shelf_of(struct magazine *m, enum page_kind kind)
+{
+    return kind == PAGE_SMALL ? &m->small : &m->large;
+}
+
+static void empty(struct magazine *m, enum page_kind kind)
+{
+    struct shelf *shelf = shelf_of(m, kind);
+
+    while (shelf->n > 0)
+        give_cached(m->session, shelf->entries[--shelf->n], kind);
 }
 
 void slab_thread_ends(struct thread *t)
@@ -75,13 +102,9 @@ void slab_thread_ends(struct thread *t)
     bool fresh;
 
     process_enter(&fresh);
-    cds_list_for_each_entry_safe(m, next, &t->magazines, of_thread)
-    {
-        while (m->n > 0) {
-            struct entry *e = at_entry(t->map, m->entries[--m->n]);
-            if (e != NULL)
-                give_loose(t->map, e, freed_state(e, PHASE_FREE));
-        }
+    cds_list_for_each_entry_safe (m, next, &t->magazines, of_thread) {
+        empty(m, PAGE_SMALL);
+        empty(m, PAGE_LARGE);
         magazine_free(m);
     }
     process_leave();
@@ -93,8 +116,9 @@ static struct magazine *magazine_make(struct session *s, struct thread *t)
     bool fresh;
 
     process_enter(&fresh);
-    cds_list_for_each_entry(other, &t->magazines,
-        of_thread) if (other->serial == s->serial) m = other;
+    cds_list_for_each_entry (other, &t->magazines, of_thread)
+        if (other->serial == s->serial)
+            m = other;
     if (m == NULL)
         m = calloc(1, sizeof(*m));
     if (m != NULL && m->serial == 0) {
@@ -107,7 +131,7 @@ static struct magazine *magazine_make(struct session *s, struct thread *t)
     return m;
 }
 
-static inline struct magazine *magazine_of(struct session *s, struct thread *t)
+static struct magazine *magazine_of(struct session *s, struct thread *t)
 {
     if (likely(t->magazine_of == s->serial))
         return t->magazine;
@@ -118,13 +142,24 @@ static inline struct magazine *magazine_of(struct session *s, struct thread *t)
 
 /* --- refilling --- */
 
+/* Whoever listens has yet to hear of it. */
+static bool is_untold(const struct map *map, const struct entry *e,
+    uint64_t state)
+{
+    return (state & STATE_TOLD) == 0 &&
+        call_is_wanted(map, shm_load(&e->session));
+}
+
 /* May its slab's owner take it? Others act on live entries only; so once free,
-   or gone for long, it is ours by a swap. */
-static bool harvest_one(struct entry *e, mono_t gone_before)
+   or gone for long, it is ours by a swap. In need of room (gone_before is
+   never) also what its session has not heard of yet. */
+static bool harvest_one(const struct map *map, struct entry *e,
+    mono_t gone_before)
 {
     uint64_t state = shm_load_acquire(&e->state);
     unsigned phase = STATE_PHASE(state);
-    bool old = phase == PHASE_GONE && e->since_ns <= gone_before.ns;
+    bool old = phase == PHASE_GONE && e->since_ns <= gone_before.ns &&
+        (mono_is_never(gone_before) || !is_untold(map, e, state));
 
     if (phase != PHASE_FREE && !old)
         return false;
@@ -132,22 +167,31 @@ static bool harvest_one(struct entry *e, mono_t gone_before)
         STATE(STATE_GENERATION(state) + 1, PHASE_CACHED, 0, 0));
 }
 
-/* Small entries of one page into the magazine. */
-static unsigned harvest_page(struct session *s, struct magazine *m,
-    uint32_t page, mono_t gone_before)
-{
-    unsigned found = 0;
+/* What is being filled: entries of one size, and where to look for them. */
+struct refill {
+    struct session *s;
+    enum page_kind kind;
+    struct shelf *shelf;
+    struct slab_search *search;
+};
 
-    if (shm_load(&s->map->pages[page].kind) != PAGE_SMALL)
+/* Entries of one page, if they are of this size. */
+static unsigned harvest_page(const struct refill *r, uint32_t page,
+    mono_t gone_before)
+{
+    const struct map *map = r->s->map;
+    unsigned units = r->kind == PAGE_SMALL ? SMALL_UNITS : LARGE_UNITS;
+    unsigned n = r->kind == PAGE_SMALL ? SMALL_PER_PAGE : LARGE_PER_PAGE;
+    unsigned before = r->shelf->n;
+
+    if (shm_load(&map->pages[page].kind) != r->kind)
         return 0;
-    for (unsigned i = 0; i < SMALL_PER_PAGE && m->n < MAGAZINE_ENTRIES; i++) {
-        ref_t ref = page_entry_ref(s->map, page, i, SMALL_UNITS);
-        if (!harvest_one(at_entry(s->map, ref), gone_before))
-            continue;
-        m->entries[m->n++] = ref;
-        found++;
+    for (unsigned i = 0; i < n && r->shelf->n < MAGAZINE_ENTRIES; i++) {
+        struct entry *e = at_entry(map, page_entry_ref(map, page, i, units));
+        if (e != NULL && harvest_one(map, e, gone_before))
+            r->shelf->entries[r->shelf->n++] = e;
     }
-    return found;
+    return r->shelf->n - before;
 }
 
 static void took_loose(struct session *s, unsigned found)
@@ -159,14 +203,17 @@ static void took_loose(struct session *s, unsigned found)
         continue;
 }
 
-static unsigned harvest_all(struct session *s, struct magazine *m,
-    mono_t gone_before)
+static unsigned harvest_all(const struct refill *r, mono_t gone_before)
 {
+    struct slab_search *search = r->search;
+    struct session *s = r->s;
     unsigned found = 0;
 
-    for (uint32_t i = 0; i < s->n_pages && m->n < MAGAZINE_ENTRIES; i++) {
-        s->cursor = s->cursor + 1 < s->n_pages ? s->cursor + 1 : 0;
-        found += harvest_page(s, m, s->pages[s->cursor], gone_before);
+    for (uint32_t i = 0; i < s->n_pages && r->shelf->n < MAGAZINE_ENTRIES;
+         i++) {
+        search->cursor =
+            search->cursor + 1 < s->n_pages ? search->cursor + 1 : 0;
+        found += harvest_page(r, s->pages[search->cursor], gone_before);
     }
     took_loose(s, found);
     return found;
@@ -178,31 +225,33 @@ static mono_t long_gone(void)
 }
 
 /* What others have freed, if any. Under s->mutex. */
-static unsigned harvest(struct session *s, struct magazine *m)
+static unsigned harvest(const struct refill *r)
 {
     mono_t now = sys.now();
     unsigned found;
 
-    if (shm_load(&s->slot->loose) == 0 || !mono_reached(s->barren_until, now))
+    if (shm_load(&r->s->slot->loose) == 0 ||
+        !mono_reached(r->search->barren_until, now))
         return 0;
-    found = harvest_all(s, m, long_gone());
+    found = harvest_all(r, long_gone());
     if (found == 0)
-        s->barren_until = mono_add_ns(now, BARREN_NS);
+        r->search->barren_until = mono_add_ns(now, BARREN_NS);
     return found;
 }
 
-static int remember_page(struct session *s, uint32_t page)
+/* To remember one page more. */
+static int make_room(struct session *s)
 {
-    if (s->n_pages == s->room_pages) {
-        uint32_t room = s->room_pages == 0 ? 16 : s->room_pages * 2;
-        uint32_t *pages = realloc(s->pages, room * sizeof(*pages));
+    uint32_t room = s->room_pages == 0 ? 16 : s->room_pages * 2;
+    uint32_t *pages;
 
-        if (pages == NULL)
-            return why(-ENOMEM, "out of memory");
-        s->pages = pages;
-        s->room_pages = room;
-    }
-    s->pages[s->n_pages++] = page;
+    if (s->n_pages < s->room_pages)
+        return 0;
+    pages = realloc(s->pages, room * sizeof(*pages));
+    if (pages == NULL)
+        return why(-ENOMEM, "out of memory");
+    s->pages = pages;
+    s->room_pages = room;
     return 0;
 }
 
@@ -210,8 +259,11 @@ static int remember_page(struct session *s, uint32_t page)
 static int claim(struct session *s, struct thread *t, enum page_kind kind,
     uint32_t *page)
 {
-    int rc = page_claim(s->map, t, kind, s->ref, page);
+    int rc = make_room(s);
 
+    if (rc != 0)
+        return rc;
+    rc = page_claim(s->map, t, kind, s->ref, page);
     if (rc == ENQ_EFULL)
         return why(rc,
             "%s is full: its %u slots are taken, in pages of %u that belong "
@@ -220,146 +272,103 @@ static int claim(struct session *s, struct thread *t, enum page_kind kind,
             SMALL_PER_PAGE);
     if (rc != 0)
         return why(rc, "cannot grow %s: %s", s->map->path, enq_strerror(rc));
-    return remember_page(s, *page);
+    s->pages[s->n_pages++] = *page;
+    return 0;
 }
 
-static int refill_locked(struct session *s, struct thread *t,
-    struct magazine *m)
+static int refill_locked(const struct refill *r, struct thread *t)
 {
     uint32_t page;
     int rc;
 
-    if (harvest(s, m) > 0)
+    if (harvest(r) > 0)
         return 0;
-    /* a page taken over from the dead may be full of what they left */
+    /* A page taken over from the dead may be full of what they hold. What is
+       remembered there was to be told to them: it is free if need be, or one
+       session would take all such pages and keep them from the others. */
     do {
-        rc = claim(s, t, PAGE_SMALL, &page);
-        if (rc == 0)
-            harvest_page(s, m, page, long_gone());
-    } while (rc == 0 && m->n == 0);
+        rc = claim(r->s, t, r->kind, &page);
+        if (rc == 0 && harvest_page(r, page, long_gone()) == 0)
+            harvest_page(r, page, sys.now());
+    } while (rc == 0 && r->shelf->n == 0);
     /* in need: what is remembered for those who may still ask goes as well */
-    if (rc == ENQ_EFULL && harvest_all(s, m, sys.now()) > 0)
+    if (rc == ENQ_EFULL && harvest_all(r, MONO_NEVER) > 0)
         return 0;
     return rc;
 }
 
-static int refill(struct session *s, struct thread *t, struct magazine *m)
+static int refill(struct session *s, struct thread *t, enum page_kind kind,
+    struct shelf *shelf)
 {
+    const struct refill r = {
+        s, kind, shelf, kind == PAGE_SMALL ? &s->small : &s->large};
     int rc;
 
     pthread_mutex_lock(&s->mutex);
-    rc = refill_locked(s, t, m);
+    rc = refill_locked(&r, t);
     pthread_mutex_unlock(&s->mutex);
     return rc;
 }
 
-/* --- large entries --- */
+/* --- take and give: what slab.h leaves over --- */
 
-/* Long names and keys are rare: no magazine, a look through the slabs. */
-static struct entry *large_harvest(struct session *s, uint32_t page,
-    mono_t gone_before)
-{
-    if (shm_load(&s->map->pages[page].kind) != PAGE_LARGE)
-        return NULL;
-    for (unsigned i = 0; i < LARGE_PER_PAGE; i++) {
-        ref_t ref = page_entry_ref(s->map, page, i, LARGE_UNITS);
-        struct entry *e = at_entry(s->map, ref);
-        if (harvest_one(e, gone_before))
-            return e;
-    }
-    return NULL;
-}
-
-static struct entry *large_harvest_all(struct session *s, mono_t gone_before)
-{
-    struct entry *e = NULL;
-
-    for (uint32_t i = s->n_pages; i > 0 && e == NULL; i--)
-        e = large_harvest(s, s->pages[i - 1], gone_before);
-    return e;
-}
-
-/* Under s->mutex. */
-static int large_take_locked(struct session *s, struct thread *t,
+int slab_take_slow(struct session *s, struct thread *t, enum page_kind kind,
     struct entry **out)
 {
-    uint32_t page;
-    int rc = 0;
+    struct magazine *m = magazine_of(s, t);
+    struct shelf *shelf;
 
-    *out = large_harvest_all(s, long_gone());
-    while (*out == NULL && rc == 0) {
-        rc = claim(s, t, PAGE_LARGE, &page);
-        if (rc == 0)
-            *out = large_harvest(s, page, long_gone());
-    }
-    if (rc == ENQ_EFULL)
-        *out = large_harvest_all(s, sys.now());
-    return *out != NULL ? 0 : rc;
-}
-
-static int large_take(struct session *s, struct thread *t, struct entry **out)
-{
-    int rc;
-
-    pthread_mutex_lock(&s->mutex);
-    rc = large_take_locked(s, t, out);
-    pthread_mutex_unlock(&s->mutex);
-    return rc;
-}
-
-/* --- take and give --- */
-
-int slab_take(struct session *s, struct thread *t, size_t payload,
-    struct entry **out)
-{
-    struct magazine *m;
-
-    if (unlikely(payload > SMALL_PAYLOAD))
-        return large_take(s, t, out);
-    m = magazine_of(s, t);
-    if (unlikely(m == NULL))
+    if (m == NULL)
         return why(-ENOMEM, "out of memory");
-    if (unlikely(m->n == 0)) {
-        int rc = refill(s, t, m);
+    shelf = shelf_of(m, kind);
+    if (shelf->n == 0) {
+        int rc = refill(s, t, kind, shelf);
         if (rc != 0)
             return rc;
     }
-    *out = at_entry(s->map, m->entries[--m->n]);
-    return likely(*out != NULL) ? 0 : ENQ_ECORRUPT;
+    *out = shelf->entries[--shelf->n];
+    return 0;
 }
 
-/* Is this entry in a slab of ours, and small? Then its page says so. */
-static bool is_ours(const struct session *s, const struct entry *e)
+/* Where it goes back to; NULL: it is not ours, or there is no room. */
+static struct shelf *shelf_for(struct session *s, struct thread *t,
+    const struct entry *e)
 {
-    uint32_t page = map_page_of(s->map, map_ref(s->map, e));
+    bool large = slab_is_own(s, e, PAGE_LARGE);
+    struct shelf *shelf;
+    struct magazine *m;
 
-    return shm_load(&s->map->pages[page].owner) == s->ref &&
-        shm_load(&s->map->pages[page].kind) == PAGE_SMALL;
+    if (!large && !slab_is_own(s, e, PAGE_SMALL))
+        return NULL;
+    m = magazine_of(s, t);
+    if (m == NULL)
+        return NULL;
+    shelf = large ? &m->large : &m->small;
+    return shelf->n == MAGAZINE_ENTRIES ? NULL : shelf;
 }
 
-void slab_give(struct session *s, struct thread *t, struct entry *e)
+void slab_give_slow(struct session *s, struct thread *t, struct entry *e)
 {
-    struct magazine *m = NULL;
+    struct shelf *shelf = s == NULL ? NULL : shelf_for(s, t, e);
 
-    if (s != NULL && is_ours(s, e))
-        m = magazine_of(s, t);
-    if (m == NULL || m->n == MAGAZINE_ENTRIES) {
-        give_loose(t->map, e, freed_state(e, PHASE_FREE));
+    if (shelf == NULL) {
+        give_loose(t->map, e, slab_freed_state(e, PHASE_FREE));
         return;
     }
-    shm_store_release(&e->state, freed_state(e, PHASE_CACHED));
+    shm_store_release(&e->state, slab_freed_state(e, PHASE_CACHED));
     ENQ_POINT("unlock.freed");
-    m->entries[m->n++] = map_ref(s->map, e);
+    shelf->entries[shelf->n++] = e;
 }
 
 void slab_bury(struct map *map, struct entry *e, enum gone why_gone, mono_t now)
 {
     uint64_t state = shm_load(&e->state);
 
-    e->since_ns = now.ns;
+    shm_store(&e->since_ns, now.ns);
     give_loose(map, e,
         STATE(STATE_GENERATION(state), PHASE_GONE, STATE_MODE(state),
-            why_gone));
+            why_gone) |
+            (state & STATE_ENDED));
 }
 
 /* --- walking --- */
@@ -381,16 +390,9 @@ static bool each_of_page(const struct map *map, uint32_t page,
     return true;
 }
 
-static uint32_t pages_used(const struct map *map)
-{
-    uint32_t used = shm_load_acquire(&map->h->pages_used);
-
-    return used < map->pages_max ? used : map->pages_max;
-}
-
 void slab_each(const struct map *map, entry_see_fn *see, void *context)
 {
-    uint32_t used = pages_used(map);
+    uint32_t used = map_pages_used(map);
 
     for (uint32_t page = 0; page < used; page++)
         if (!each_of_page(map, page, see, context))
@@ -400,7 +402,7 @@ void slab_each(const struct map *map, entry_see_fn *see, void *context)
 void slab_each_of(const struct map *map, session_ref_t ref, entry_see_fn *see,
     void *context)
 {
-    uint32_t used = pages_used(map);
+    uint32_t used = map_pages_used(map);
 
     for (uint32_t page = 0; page < used; page++)
         if (shm_load(&map->pages[page].owner) == ref &&

@@ -16,23 +16,48 @@ struct collect {
     const struct survey_filter *filter;
     struct survey_found *out;
     size_t n, total;
+    const struct survey_found *known, *known_end; /* by address */
     mono_t now;
 };
+
+static bool note(struct collect *c, const struct survey_found *found)
+{
+    if (c->total < c->n)
+        c->out[c->total] = *found;
+    c->total++;
+    return true;
+}
+
+/* What was found before and is the same grant now: nothing but its state is
+   read. */
+static const struct survey_found *recall(struct collect *c,
+    const struct entry *e, uint64_t state)
+{
+    while (c->known < c->known_end && c->known->e < e)
+        c->known++;
+    return c->known < c->known_end && c->known->e == e &&
+            state_same(c->known->state, state)
+        ? c->known
+        : NULL;
+}
 
 static bool collect(void *context, struct entry *e)
 {
     struct collect *c = context;
     uint64_t state = shm_load_acquire(&e->state);
     bool waiting = STATE_PHASE(state) == PHASE_WAITING;
+    const struct survey_found *known;
 
-    if (!state_is_live(state) ||
-        !tell_matches(c->map, e, c->filter->name, c->filter->owner, c->now))
+    if (!state_is_live(state))
         return true;
-    if (c->total < c->n)
-        c->out[c->total] = (struct survey_found){e, state,
-            waiting ? e->ticket : (uint64_t)e->since_ns, e->token, NULL};
-    c->total++;
-    return true;
+    known = recall(c, e, state);
+    if (known != NULL)
+        return note(c, known);
+    if (!tell_matches(c->map, e, c->filter->name, c->filter->owner, c->now))
+        return true;
+    return note(c,
+        &(struct survey_found){e, state,
+            waiting ? e->ticket : (uint64_t)e->since_ns, e->token, NULL});
 }
 
 int survey_by_arrival(const void *a, const void *b)
@@ -51,7 +76,18 @@ int survey_by_arrival(const void *a, const void *b)
 size_t survey_list(const struct map *map, const struct survey_filter *filter,
     struct survey_found *out, size_t n)
 {
-    struct collect c = {map, filter, out, n, 0, sys.now()};
+    struct collect c = {map, filter, out, n, 0, NULL, NULL, sys.now()};
+
+    slab_each(map, collect, &c);
+    return c.total;
+}
+
+size_t survey_again(const struct map *map, const struct survey_filter *filter,
+    const struct survey_found *known, size_t known_n, struct survey_found *out,
+    size_t n)
+{
+    struct collect c = {
+        map, filter, out, n, 0, known, known + known_n, sys.now()};
 
     slab_each(map, collect, &c);
     return c.total;
@@ -118,7 +154,7 @@ static void sum_counters(const struct map *map, uint64_t sum[COUNTERS])
 {
     for (unsigned c = 0; c < COUNTERS; c++)
         sum[c] = shm_load(&map->h->retired[c]);
-    for (uint32_t i = 0; i < shm_load(&map->h->threads_high); i++)
+    for (uint32_t i = 0; i < map_threads(map); i++)
         for (unsigned c = 0; c < COUNTERS; c++)
             sum[c] += shm_load(&map->threads[i].counts[c]);
 }
@@ -145,9 +181,9 @@ static void copy_counters(const uint64_t sum[COUNTERS], struct enq_stats *out)
 
 static void count_slots(const struct map *map, struct enq_stats *out)
 {
-    for (uint32_t i = 0; i < shm_load(&map->h->threads_high); i++)
+    for (uint32_t i = 0; i < map_threads(map); i++)
         out->threads += shm_load(&map->threads[i].ref) != 0;
-    for (uint32_t i = 0; i < shm_load(&map->h->sessions_high); i++)
+    for (uint32_t i = 0; i < map_sessions(map); i++)
         out->sessions += shm_load(&map->sessions[i].ref) != 0;
     out->threads_max = THREADS_MAX;
     out->sessions_max = SESSIONS_MAX;
@@ -168,13 +204,12 @@ void survey_stats(const struct map *map, struct enq_stats *out)
     out->slots_max = h->slots_max;
     out->bytes_max = h->bytes;
     out->bytes_used = SEG_FIXED_END - SEG_GATES + PAGE_BYTES +
-        shm_load(&h->threads_high) * sizeof(struct thread_slot) +
-        shm_load(&h->sessions_high) * sizeof(struct session_slot) +
-        (uint64_t)shm_load(&h->pages_used) *
-            (PAGE_BYTES + sizeof(struct page_info));
+        map_threads(map) * sizeof(struct thread_slot) +
+        map_sessions(map) * sizeof(struct session_slot) +
+        (uint64_t)map_pages_used(map) * (PAGE_BYTES + sizeof(struct page_info));
     memcpy(out->overflow_owner, h->overflow_owner,
         sizeof(out->overflow_owner) - 1);
-    out->unlinked = shm_load(&h->unlinked) || map_unlinked(map);
+    out->unlinked = shm_load(&h->unlinked) || map_links(map) == 0;
     count_slots(map, out);
     sum_counters(map, sum);
     copy_counters(sum, out);

@@ -21,9 +21,15 @@ struct survey_found {
     const struct enq_info *copy; /* if one was made already */
 };
 
-/* Notes up to n that match, unsorted; returns how many there are. */
+/* Notes up to n that match, by address; returns how many there are. */
 size_t survey_list(const struct map *map, const struct survey_filter *filter,
     struct survey_found *out, size_t n);
+
+/* The same a moment later, with what is known from then: for a name that is
+   frozen, where each microsecond counts. */
+size_t survey_again(const struct map *map, const struct survey_filter *filter,
+    const struct survey_found *known, size_t known_n, struct survey_found *out,
+    size_t n);
 
 /* For qsort(3). */
 int survey_by_arrival(const void *a, const void *b);

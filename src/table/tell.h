@@ -10,6 +10,10 @@
 void tell_blocker(struct scope *s, const struct entry *e, uint32_t queue,
     struct enq_blocker *out);
 
+/* Who took the lock that this handle means, if there was room to note it. */
+void tell_taker(const struct map *map, enq_handle handle,
+    char owner[ENQ_OWNER_BYTES]);
+
 /* The time on both clocks, read once for a whole list. */
 struct tell_clocks {
     mono_t now;
@@ -18,9 +22,10 @@ struct tell_clocks {
 struct tell_clocks tell_clocks(void);
 
 /*
- * A copy of an entry, with or without its words held, if its state is still
- * `state` before and after: so that it is of one moment, but for deadline and
- * token, which are single words. False: it is another by now, or damaged.
+ * A copy of an entry, with or without its words held, if it is the request
+ * still that had this state, with the mode it has by now: of one moment, but
+ * for deadline and token, which are single words. Of one that waited it says
+ * so, though it was granted since. False: it is gone, or damaged.
  */
 bool tell_info(const struct map *map, const struct entry *e, uint64_t state,
     const struct tell_clocks *clocks, struct enq_info *out);

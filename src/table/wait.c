@@ -5,79 +5,75 @@
  * waits for, at once (futex_waitv), until its own deadline, the earliest
  * expiry of a blocker, or a tick. Whatever wakes it, it looks at the table
  * itself: nobody else need be alive for the queue to move on.
- *
- * Whom to watch: the sessions of the held locks in the way, and of the waiter
- * just before (ZooKeeper's predecessor rule). The kernel wakes one watcher of
- * a dead thread's word only, so the first who notices wakes the others.
  */
 #include "table/wait.h"
 
-#include <limits.h>
+#include <string.h>
 #include <urcu/arch.h>
 
 #include "base/point.h"
-#include "sync/life.h"
+#include "table/bypass.h"
+#include "table/cycle.h"
 #include "table/request.h"
 #include "table/serve.h"
 #include "table/tell.h"
 
-void (*wait_report_death)(struct session *s);
-
-struct watch_list {
-    struct scope *s;
+/* One who waits. */
+struct waiting {
+    struct scope scope;
     const struct ask *ask;
-    struct entry *self;
-    struct entry *before; /* the waiter just before */
-    struct sys_watch watch[SYS_WATCHES_MAX];
-    unsigned n;
-    mono_t until;
+    struct place *place;
+    mono_t deadline;
+    struct enq_blocker *blocker;
+    struct bypass bypass;
+    struct blockers b;
+    unsigned futile; /* looks behind a lock set: see blockers_pause() */
 };
 
-static void watch_session(struct watch_list *w, session_ref_t ref)
+/* --- spinning --- */
+
+#define SPIN_NS 20000 /* a hand-over to a sleeper costs about as much */
+#define CREDIT_MAX 8
+#define CREDIT_TRY (-16)
+
+/* Spinning pays when the hold is short and another CPU is at it: only the
+   head of the queue spins, and not in the way of the holder himself. Where it
+   did not pay lately, it is tried again only now and then. */
+static bool may_spin(const struct blockers *b, struct thread *t)
 {
-    if (w->n == SYS_WATCHES_MAX)
-        return;
-    if (session_watch(w->s->map, ref, &w->watch[w->n]))
-        w->n++;
-    else
-        w->until = (mono_t){0}; /* look again at once */
+    if (b->before != NULL || sys_cpus() < 2 ||
+        (b->holder != NULL && shm_load(&b->holder->cpu) == sys_cpu()))
+        return false;
+    if (t->spin_credit < 0)
+        t->spin_credit--;
+    if (t->spin_credit <= CREDIT_TRY)
+        t->spin_credit = 0;
+    return t->spin_credit >= 0;
 }
 
-static bool see_blocker(void *context, struct entry *e)
+static bool has_changed(const struct sys_watch *watch)
 {
-    struct watch_list *w = context;
-    uint64_t state = shm_load(&e->state);
-    bool same = entry_owned_by(w->s->map, e, w->ask);
-
-    if (e == w->self ||
-        !mode_conflicts(w->s->map->modes, STATE_MODE(state) % MODES,
-            w->ask->mode, same))
-        return true;
-    if (STATE_PHASE(state) == PHASE_HELD) {
-        w->until = mono_min(w->until, (mono_t){e->deadline_ns});
-        if (e->on_death == ENQ_DEATH_RELEASE)
-            watch_session(w, e->session);
-    } else if (e->ticket < w->self->ticket &&
-        (w->before == NULL || e->ticket > w->before->ticket)) {
-        w->before = e;
+    for (int i = 0; i < 32; i++) {
+        if (shm_load(watch->word) != watch->value)
+            return true;
+        caa_cpu_relax();
     }
-    return true;
+    return false;
 }
 
-/* Under the scope: what to sleep on next. */
-static int watch_blockers(struct watch_list *w, mono_t deadline)
+static bool spin(const struct blockers *b, struct thread *t)
 {
-    int rc;
+    mono_t end = mono_add_ns(sys.now(), SPIN_NS);
 
-    w->n = 1;
-    w->until = deadline;
-    w->before = NULL;
-    w->watch[0] = (struct sys_watch){
-        (const uint32_t *)&w->self->state, (uint32_t)shm_load(&w->self->state)};
-    rc = scope_visit(w->s, &w->ask->key, see_blocker, w);
-    if (w->before != NULL)
-        watch_session(w, w->before->session);
-    return rc;
+    while (!has_changed(&b->watch[0])) {
+        if (!mono_reached(end, sys.now()))
+            continue;
+        t->spin_credit = t->spin_credit > 0 ? t->spin_credit - 2 : -1;
+        return false;
+    }
+    if (t->spin_credit < CREDIT_MAX)
+        t->spin_credit++;
+    return true;
 }
 
 /* --- looking --- */
@@ -88,7 +84,8 @@ static int collect(struct entry *e, uint64_t state)
 {
     unsigned gone = STATE_GONE(state);
 
-    if (gone != GONE_CANCELLED && gone != GONE_FORCED)
+    if (gone != GONE_CANCELLED &&
+        (gone != GONE_FORCED || shm_load(&e->token) != 0))
         return ENQ_OK;
     shm_cas(&e->state, &state,
         STATE(STATE_GENERATION(state) + 1, PHASE_FREE, 0, 0));
@@ -118,18 +115,17 @@ static bool still_mine(const struct place *p)
     return STATE_GENERATION(state) == p->generation;
 }
 
-static int look_inside(struct scope *s, const struct ask *ask, struct place *p,
-    mono_t deadline, struct enq_blocker *blocker)
+static int look_inside(struct waiting *w)
 {
+    struct scope *s = &w->scope;
+    struct place *p = w->place;
     struct entry *e = p->e;
     int rc = 0;
 
     if (!still_mine(p))
         return ENQ_CANCELLED;
-    if (entry_is(e, PHASE_WAITING)) {
-        change_unpoke(s, e);
-        rc = serve(s, &ask->key, e);
-    }
+    if (entry_is(e, PHASE_WAITING))
+        rc = serve_looking(s, &w->ask->key, e);
     if (rc != 0)
         return rc;
     p->token = e->token;
@@ -139,119 +135,274 @@ static int look_inside(struct scope *s, const struct ask *ask, struct place *p,
         return collect(e, shm_load(&e->state));
     if (!still_mine(p))
         return ENQ_CANCELLED;
-    if (mono_reached(deadline, scope_clock(s)))
-        return give_up(s, ask, e, blocker);
+    if (mono_reached(w->deadline, scope_clock(s)))
+        return give_up(s, w->ask, e, w->blocker);
+    shm_store(&e->cpu, sys_cpu());
     return ENQ_PENDING;
 }
 
-/* With a list to fill, or without. The scope is that of what was asked for:
-   the entry might be another's by now. */
-static int look(struct watch_list *w, struct scope *s, const struct ask *ask,
-    struct place *p, mono_t deadline, struct enq_blocker *blocker)
+/* And what to sleep on, if it has to wait on. */
+static int look_around(struct waiting *w)
 {
-    int rc = scope_enter(s, &ask->key), fault = 0;
+    int rc = look_inside(w), fault;
 
-    if (rc != 0)
+    if (rc != ENQ_PENDING)
         return rc;
-    rc = look_inside(s, ask, p, deadline, blocker);
-    if (rc == ENQ_PENDING && w != NULL)
-        fault = watch_blockers(w, deadline);
-    scope_leave(s);
+    blockers_begin(&w->b, w->deadline);
+    blockers_own(&w->b, w->place->e);
+    fault = blockers_add(&w->b, &w->scope, w->ask, w->place->e);
+    blockers_leave_to_ahead(&w->b, w->deadline);
     return fault != 0 ? fault : rc;
 }
 
-int wait_look(struct session *s, struct thread *t, const struct ask *ask,
-    struct place *place, mono_t deadline, struct enq_blocker *blocker)
+/* Lock sets were seen to wait in the way. True: for us, one of them; we may
+   pass it, and look again. */
+static bool may_pass_one(struct waiting *w)
 {
-    struct scope scope = {.map = s->map, .t = t, .session = s};
-    struct ask waiting = *ask;
+    uint64_t owner;
+    bool news = false;
 
-    waiting.ticket = place->ticket;
-    return look(NULL, &scope, &waiting, place, deadline, blocker);
-}
-
-/* --- spinning --- */
-
-#define SPIN_NS 20000 /* a hand-over to a sleeper costs about as much */
-#define CREDIT_MAX 8
-#define CREDIT_TRY (-16)
-
-/* Spinning pays when the hold is short and another CPU is at it. Only the
-   head of the queue spins; and where it lately did not pay, it is tried
-   again only now and then. */
-static bool may_spin(const struct watch_list *w, struct thread *t)
-{
-    if (w->before != NULL || sys_cpus() < 2)
+    if (likely(w->b.n_sets == 0))
         return false;
-    if (t->spin_credit < 0)
-        t->spin_credit--;
-    if (t->spin_credit <= CREDIT_TRY)
-        t->spin_credit = 0;
-    return t->spin_credit >= 0;
+    owner = ask_owner_hash(w->scope.map, w->ask);
+    for (unsigned i = 0; i < w->b.n_sets; i++)
+        news |= bypass_learn(&w->bypass, w->scope.session, w->scope.t,
+            w->b.set[i], owner);
+    return news;
 }
 
-static bool spin(const struct watch_list *w, struct thread *t)
+/* The scope is that of what was asked for: the entry might be another's by
+   now. */
+static int look(struct waiting *w)
 {
-    mono_t end = mono_add_ns(sys.now(), SPIN_NS);
+    int rc;
 
+    w->bypass.n = 0; /* what was learned for an earlier look may be over */
     do {
-        for (int i = 0; i < 32; i++) {
-            if (shm_load(w->watch[0].word) != w->watch[0].value) {
-                if (t->spin_credit < CREDIT_MAX)
-                    t->spin_credit++;
-                return true;
-            }
-            caa_cpu_relax();
-        }
-    } while (!mono_reached(end, sys.now()));
-    t->spin_credit = t->spin_credit > 0 ? t->spin_credit - 2 : -1;
-    return false;
+        rc = scope_enter(&w->scope, &w->ask->key);
+        if (rc != 0)
+            return rc;
+        rc = look_around(w);
+        scope_leave(&w->scope);
+    } while (rc == ENQ_PENDING && may_pass_one(w));
+    return rc;
+}
+
+static void begin(struct waiting *w, struct session *s, struct thread *t)
+{
+    scope_begin(&w->scope, s, t);
+    bypass_begin(&w->bypass, w->place->ticket);
+    w->scope.bypass = &w->bypass;
+}
+
+/* --- looking for one who has no thread --- */
+
+/* Who stands behind another of the same session's requests leaves time and
+   death to him: his turn to look comes before. Not in a wide scope, where those
+   ahead may wait for others than we do. */
+static void plan_next(const struct waiting *w, struct wait_plan *plan)
+{
+    const struct blockers *b = &w->b;
+    bool kin = b->ahead != NULL && !w->scope.wide &&
+        shm_load(&b->ahead->session) == w->place->e->session;
+
+    plan->again = kin ? w->deadline : b->until;
+    if (b->behind_set)
+        plan->again = mono_min(b->until, blockers_look_again(w->bypass.n > 0));
+    plan->ahead = b->ahead;
+    plan->ahead_state = b->ahead_state;
+    plan->holder = b->holder;
+    plan->holder_state = b->holder_state;
+}
+
+/* A copy: the entry may be another's before we are done. */
+struct started_ask {
+    struct ask ask;
+    char key[KEY_BYTES_MAX], owner[ENQ_OWNER_BYTES];
+};
+
+static int copy_ask(const struct map *map, const struct place *p,
+    struct started_ask *c)
+{
+    if (!entry_ask(map, p->e, &c->ask) ||
+        key_bytes(&c->ask.key) > sizeof(c->key))
+        return ENQ_ECORRUPT;
+    memcpy(c->key, c->ask.key.bytes, key_bytes(&c->ask.key));
+    memcpy(c->owner, c->ask.owner, c->ask.owner_bytes);
+    c->ask.key.bytes = c->key;
+    c->ask.owner = c->owner;
+    c->ask.ticket = p->ticket;
+    return 0;
+}
+
+static int look_started(struct waiting *w, struct started_ask *c,
+    struct wait_plan *plan)
+{
+    int rc;
+
+    if (!still_mine(w->place))
+        return ENQ_CANCELLED;
+    rc = copy_ask(w->scope.map, w->place, c);
+    w->ask = &c->ask;
+    if (rc == 0)
+        rc = look_around(w);
+    if (rc == ENQ_PENDING)
+        plan_next(w, plan);
+    return rc;
+}
+
+int wait_look_started(struct session *s, struct thread *t, struct place *place,
+    mono_t deadline, struct enq_blocker *blocker, struct wait_plan *plan)
+{
+    struct waiting w = {
+        .place = place, .deadline = deadline, .blocker = blocker};
+    struct started_ask c;
+    int rc;
+
+    begin(&w, s, t);
+    do {
+        rc = still_mine(place) ? scope_enter_entry(&w.scope, place->e)
+                               : ENQ_CANCELLED;
+        if (rc != 0)
+            break;
+        rc = look_started(&w, &c, plan);
+        scope_leave(&w.scope);
+    } while (rc == ENQ_PENDING && may_pass_one(&w));
+    bypass_end(&w.bypass);
+    return rc;
 }
 
 /* --- sleeping --- */
 
-/* The kernel woke one watcher of each word that died: pass it on. */
-static void pass_on_deaths(const struct watch_list *w)
-{
-    bool death = false;
-
-    for (unsigned i = 1; i < w->n; i++) {
-        if (!life_word_is_dead(shm_load(w->watch[i].word)))
-            continue;
-        sys.wake(w->watch[i].word, INT_MAX);
-        death = true;
-    }
-    if (death && shm_load(&wait_report_death) != NULL)
-        wait_report_death(w->s->session);
-}
+#define PAUSE_NS (NS_PER_MS / 2)
 
 /* Partner of `asleep`: send_wakes() in scope.c. Either it sees that we sleep,
    or the kernel sees that our state has changed. */
-static void sleep_on(struct watch_list *w, struct entry *e)
+static void sleep_on(struct blockers *b, struct entry *e)
 {
-    shm_store_fence(&e->asleep, 1);
-    if (shm_load(w->watch[0].word) == w->watch[0].value)
-        sys.wait(w->watch, w->n, w->until);
-    shm_store(&e->asleep, 0);
+    mono_t now = sys.now();
+
+    /* In a damaged table the time to look may be over again and again. */
+    if (mono_reached(b->until, now))
+        b->until = mono_add_ns(now, PAUSE_NS);
+    shm_store_fence(&e->asleep, ASLEEP_THREAD);
+    if (shm_load(b->watch[0].word) == b->watch[0].value)
+        sys.wait(b->watch, b->n, b->until);
+    shm_store(&e->asleep, ASLEEP_NOBODY);
     ENQ_POINT("wait.woken");
+}
+
+/*
+ * In a long queue most of those who wake up by their tick have nothing to look
+ * for: nothing that they watch has changed, and the one ahead is where he was,
+ * who will look himself. (A thousand waiters would be 25,000 looks a second, of
+ * 20 us each, under the word.)
+ */
+static bool may_sleep_on(const struct blockers *b, mono_t look_at)
+{
+    mono_t now = sys.now();
+
+    if (b->ahead == NULL || shm_load(&b->ahead->state) != b->ahead_state ||
+        mono_reached(b->until, now) || mono_reached(look_at, now))
+        return false;
+    for (unsigned i = 0; i < b->n; i++)
+        if (shm_load(b->watch[i].word) != b->watch[i].value)
+            return false;
+    return true;
+}
+
+/* Granted, as the state alone says: no need for the words, that others want. */
+static bool has_grant(struct place *p)
+{
+    uint64_t state = shm_load_acquire(&p->e->state);
+
+    if (STATE_PHASE(state) != PHASE_HELD ||
+        STATE_GENERATION(state) != p->generation)
+        return false;
+    p->token = shm_load(&p->e->token);
+    /* the token is this grant's if the entry is still in its use */
+    return STATE_GENERATION(shm_load_acquire(&p->e->state)) == p->generation;
+}
+
+/* --- waiting --- */
+
+/* Nobody will ever wake us: out of the queue. */
+static int leave_cycle(struct waiting *w)
+{
+    struct place *p = w->place;
+    int rc = scope_enter(&w->scope, &w->ask->key);
+
+    if (rc != 0)
+        return rc;
+    if (still_mine(p) && entry_is(p->e, PHASE_WAITING)) {
+        rc = give_up(&w->scope, w->ask, p->e, w->blocker);
+        rc = rc == ENQ_TIMEDOUT ? ENQ_DEADLOCK : rc;
+    } else {
+        rc = ENQ_PENDING; /* granted, or cancelled, meanwhile */
+    }
+    scope_leave(&w->scope);
+    return rc;
+}
+
+/* Until there is something to look at. */
+static void rest(struct waiting *w)
+{
+    mono_t look_at = MONO_NEVER;
+
+    if (w->b.behind_set)
+        look_at = mono_add_ns(sys.now(),
+            w->bypass.n > 0 ? 0 : blockers_pause(&w->futile));
+    do
+        sleep_on(&w->b, w->place->e);
+    while (may_sleep_on(&w->b, look_at));
+    blockers_pass_on_deaths(&w->b, w->scope.session);
+}
+
+/* Spinning was in vain, or is not worth it. ENQ_PENDING: look again. */
+static int look_for_circles_and_rest(struct waiting *w, struct suspicion *x)
+{
+    enq_handle handle = place_handle(w->scope.map, w->place);
+    int rc;
+
+    cycle_publish(w->scope.t, handle); /* others look, if we do not */
+    rc = cycle_suspect(x, w->scope.session, w->scope.t, handle, &w->b.until);
+    if (rc == ENQ_DEADLOCK)
+        return leave_cycle(w);
+    if (rc == ENQ_PENDING)
+        rest(w);
+    return rc;
+}
+
+static int wait_in(struct waiting *w, struct thread *t)
+{
+    struct suspicion suspicion = {.wanted = w->ask->cycles};
+    int rc;
+
+    for (;;) {
+        rc = look(w);
+        if (rc == ENQ_PENDING && (!may_spin(&w->b, t) || !spin(&w->b, t)))
+            rc = look_for_circles_and_rest(w, &suspicion);
+        if (rc != ENQ_PENDING)
+            return rc;
+        if (has_grant(w->place))
+            return ENQ_OK;
+    }
 }
 
 int wait_for_grant(struct session *s, struct thread *t, const struct ask *ask,
     struct place *place, mono_t deadline, struct enq_blocker *blocker)
 {
-    struct scope scope = {.map = s->map, .t = t, .session = s};
     struct ask waiting = *ask;
-    struct watch_list w = {.s = &scope, .ask = &waiting, .self = place->e};
+    struct waiting w = {.ask = &waiting,
+        .place = place,
+        .deadline = deadline,
+        .blocker = blocker};
     int rc;
 
     waiting.ticket = place->ticket;
-    for (;;) {
-        rc = look(&w, &scope, &waiting, place, deadline, blocker);
-        if (rc != ENQ_PENDING)
-            return rc;
-        if (may_spin(&w, t) && spin(&w, t))
-            continue;
-        sleep_on(&w, place->e);
-        pass_on_deaths(&w);
-    }
+    begin(&w, s, t);
+    rc = wait_in(&w, t);
+    bypass_end(&w.bypass);
+    cycle_withdraw(t);
+    return rc;
 }

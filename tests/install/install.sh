@@ -75,6 +75,7 @@ real=$(sed -n 's/^#define ENQ_VERSION_[MP][A-Z]* //p' include/enq.h |
     paste -sd.)
 wanted=$({
     echo ./include/enq.h
+    echo ./include/enq_types.h
     echo ./lib/libenq.a
     echo ./lib/libenq.so
     echo "./lib/libenq.so.${real%%.*}"
@@ -85,6 +86,11 @@ wanted=$({
     for page in tools/*/*.1; do
         [ ! -e "$page" ] || echo "./share/man/man1/${page##*/}"
     done
+    echo ./bin/enq-bridge
+    echo ./share/man/man8/enq-bridge.8
+    echo ./lib/systemd/system/enq-bridge.service
+    echo ./lib/systemd/system/enq-bridge.socket
+    echo ./lib/sysusers.d/enq-bridge.conf
     [ ! -e tools/lockctl/lockctl.bash ] ||
         echo ./share/bash-completion/completions/lockctl
 } | sort)
@@ -112,6 +118,7 @@ expect 'the version is the header'"'"'s' same "$real" \
 if [ -x "$prefix/bin/lockctl" ]; then
     expect 'the installed lockctl runs' "$prefix/bin/lockctl" --version
 fi
+expect 'the installed enq-bridge runs' "$prefix/bin/enq-bridge" --version
 expect 'uninstall' run_make uninstall PREFIX="$prefix"
 expect 'nothing is left of it' same '' "$(files "$prefix")"
 
@@ -119,8 +126,8 @@ expect 'nothing is left of it' same '' "$(files "$prefix")"
 dirs="PREFIX=/opt/e LIBDIR=/opt/e/l64 INCLUDEDIR=/opt/e/h MANDIR=/opt/e/m"
 # shellcheck disable=SC2086 # a list of assignments
 expect 'install into a DESTDIR' run_make install DESTDIR="$tmp/dest" $dirs
-moved=$(echo "$wanted" | sed -e 's|/lib/|/l64/|' -e 's|/include/|/h/|' \
-    -e 's|/share/man/|/m/|' | sort)
+moved=$(echo "$wanted" | sed -e '/systemd\|sysusers/!s|/lib/|/l64/|' \
+    -e 's|/include/|/h/|' -e 's|/share/man/|/m/|' | sort)
 expect 'LIBDIR, INCLUDEDIR and MANDIR count' same "$moved" \
     "$(files "$tmp/dest/opt/e")"
 expect 'nothing outside of PREFIX' same ./e "$(cd "$tmp/dest/opt" && find . \

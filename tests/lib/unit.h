@@ -12,6 +12,8 @@
  *	    ADD(two_and_two_make_four);
  *	    return unit_end();
  *	}
+ *
+ * With UNIT_ONLY=two_and_two_make_four in the environment it is just that one.
  */
 #ifndef UNIT_H
 #define UNIT_H
@@ -26,8 +28,19 @@
 #include "enq.h"
 
 #define TEST(name) START_TEST(name)
-#define ADD(name) tcase_add_test(unit_case, name)
-#define ADD_LOOP(name, n) tcase_add_loop_test(unit_case, name, 0, (int)(n))
+#define ADD(name) ADD_FROM_TO(name, 0, 1)
+#define ADD_LOOP(name, n) ADD_FROM_TO(name, 0, (int)(n))
+#define ADD_FROM_TO(name, from, to)                                            \
+    do {                                                                       \
+        if (unit_wants(#name))                                                 \
+            tcase_add_loop_test(unit_case, name, from, to);                    \
+    } while (0)
+/* It is ended by this signal, or has failed. */
+#define ADD_ENDED_BY(signal, name)                                             \
+    do {                                                                       \
+        if (unit_wants(#name))                                                 \
+            tcase_add_test_raise_signal(unit_case, name, signal);              \
+    } while (0)
 /* Counted as skipped, with its reason, where `can` is false. */
 #define ADD_IF(can, reason, name)                                              \
     do {                                                                       \
@@ -85,6 +98,7 @@
 extern TCase *unit_case;
 
 void unit_begin(const char *module);
+bool unit_wants(const char *test); /* $UNIT_ONLY wants no other */
 void unit_skip(const char *test, const char *reason);
 bool unit_is_root(void);
 /* Runs all, prints the suite line. The exit status of the program. */

@@ -26,10 +26,16 @@ id=$("$LOCKCTL" list order --only id)
 
 is 'commands' 'lock' "$(complete_line 'lockctl lo')"
 is 'all commands' \
-    'adopt break doctor dump list lock promote renew run stats unlock who' \
+    'adopt break doctor dump graph list lock promote renew run stats unlock wait watch who' \
     "$(complete_line 'lockctl ')"
-is 'commands after an option' 'who' "$(complete_line 'lockctl --json w')"
+is 'commands after an option' 'wait watch who' "$(complete_line 'lockctl --json w')"
 is 'options' '--keep' "$(complete_line 'lockctl lock --k')"
+is 'options of run' '--heartbeat' "$(complete_line 'lockctl run --hea')"
+is 'options of wait' '--wait' "$(complete_line 'lockctl wait --w')"
+is 'options of watch' '--interval' "$(complete_line 'lockctl watch --i')"
+is 'options of graph' '--dot' "$(complete_line 'lockctl graph --d')"
+is 'objects of graph' 'product/Computer' \
+    "$(complete_line 'lockctl graph -n product/C')"
 is 'global options' '--version' "$(complete_line 'lockctl --vers')"
 is 'options of each command' '' "$(complete_line 'lockctl unlock --k')"
 is 'modes' 'E O S X' "$(complete_line 'lockctl lock -m ')"
@@ -41,6 +47,11 @@ is 'live objects by beginning' 'product/Computer' \
     "$(complete_line 'lockctl lock -w 5 product/C')"
 is 'live objects of run' 'product/Printer' \
     "$(complete_line 'lockctl run -E 3 product/P')"
+is 'live objects of wait' 'product/Printer' \
+    "$(complete_line 'lockctl wait -w 5 order/@ product/P')"
+is 'live objects of watch' 'order/@' "$(complete_line 'lockctl watch --json o')"
+is 'live objects after a heartbeat' 'order/@' \
+    "$(complete_line 'lockctl lock --heartbeat 5s o')"
 is 'past an at sign' '' "$(complete_line 'lockctl who order/@x')"
 is 'live ids' "$id" "$(complete_line "lockctl unlock ${id:0:12}")"
 is 'confirmation' "$id" "$(complete_line "lockctl break $id --confirm ")"
@@ -59,13 +70,15 @@ is 'the space of the line, one word' 'order/@' \
 
 page=$top/tools/lockctl/lockctl.1
 if command -v mandoc >/dev/null; then
-    is 'mandoc finds nothing' '' "$(mandoc -T lint "$page" 2>/dev/null)"
+    is 'mandoc finds nothing' '' "$(mandoc -T lint "$page" 2>/dev/null |
+        grep -v 'referenced manual not found: Xr enq-bridge')"
     mandoc -T utf8 "$page" 2>/dev/null | col -b >"$tmp/page"
-    for command in lock run unlock promote renew adopt break list who stats \
-        doctor dump; do
+    for command in lock run unlock promote renew adopt break list who wait \
+        watch graph stats doctor dump; do
         true_that "the page has $command" grep -q "^     $command" "$tmp/page"
     done
-    options=$(for command in lock run unlock renew list stats doctor break; do
+    options=$(for command in lock run unlock renew list wait watch graph stats doctor \
+        break; do
         "$LOCKCTL" help "$command" | sed -n 's/^ .*\(--[a-z-]*\) .*/\1/p'
     done | sort -u)
     for option in $options; do

@@ -242,7 +242,10 @@ ended 'lock broken, the group' 79
 true_that 'the whole group is gone' is_gone "$(cat "$tmp/out")"
 start_program lost/6 --
 "$LOCKCTL" unlock "$("$LOCKCTL" list --only id lost/6)"
+true_that 'unlocked by another: the program is ended' within 3 is_gone "$child"
+is_gone "$child" || kill -KILL "$child"
 ended 'unlocked by another' 79
+err_has 'unlocked by another is said' 'lost lost/6: somebody else unlocked it'
 start_program lost/7 --
 kill -STOP "$child"
 break_lock lost/7
@@ -263,6 +266,30 @@ start_program -m O lost/8 --
 take -m O -o B lost/8
 "$LOCKCTL" promote "$id" >/dev/null
 ended 'lost to a promotion' 79
+
+# Both at once: the operator breaks the lock, and a person presses Ctrl-C.
+start_program -g 0.5 lost/11 -- ignore
+break_lock lost/11
+kill -INT "$pid"
+ended 'lost, and INT in its grace time' 79
+true_that 'INT in its grace time: the program is gone' is_gone "$child"
+
+# What it does meanwhile is nothing: it sleeps until there is news.
+switches()
+{
+    cat "/proc/$1"/task/*/status | awk '/^voluntary/ { n += $2 } END { print n }'
+}
+start_program asleep --
+sleep 0.2
+before=$(switches "$pid")
+sleep 0.6
+true_that 'lockctl looks at nothing while nothing happens' \
+    test $(($(switches "$pid") - before)) -le 4
+begin=$(now_ms)
+break_lock asleep
+true_that 'and it hears of the loss' within 2 is_gone "$child"
+true_that 'at once' test $(($(now_ms) - begin)) -lt 1000
+ended 'asleep' 79
 
 # Time ------------------------------------------------------------------------
 

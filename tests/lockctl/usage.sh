@@ -63,7 +63,7 @@ exits 'lone backslash' 64 lock 'a\'
 exits 'too many fields' 64 lock a/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17
 exits 'option after the object of run' 64 run a -w 5 true
 err_has 'option after the object is named' 'option -w must come before'
-exits 'address of another kind' 64 -S tcp://localhost:3721 list
+exits 'address of another kind' 64 -S http://localhost:3721 list
 exits 'address of no kind' 64 -S nowhere list
 is 'nothing was made' 0 "$(find /dev/shm -name "*$space_name*" | wc -l)"
 long=$(printf '%0128d' 0)
@@ -73,8 +73,8 @@ exits 'key of 512 bytes' 64 lock "a/$(printf '%0512d' 0)"
 
 # Help and version ------------------------------------------------------------
 
-for command in lock unlock promote renew run list who stats doctor dump adopt \
-    break; do
+for command in lock unlock promote renew run list who wait watch graph stats doctor \
+    dump adopt break; do
     exits "$command --help" 0 "$command" --help
     out_has "$command --help has its usage" "^usage: lockctl $command"
     exits "help $command" 0 help "$command"

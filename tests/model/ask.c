@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "history.h"
+#include "table/cycle.h"
 #include "table/request.h"
 #include "table/wait.h"
 
@@ -32,7 +33,7 @@ static int64_t draw_ttl(struct history *h)
     return ttls[draw(h, n)];
 }
 
-static void draw_ask(struct history *h, struct m_lock *ask)
+void draw_ask(struct history *h, struct m_lock *ask)
 {
     const struct load *load = h->config->load;
 
@@ -48,8 +49,7 @@ static void draw_ask(struct history *h, struct m_lock *ask)
         snprintf(ask->id, sizeof(ask->id), "id %u", draw(h, 12));
 }
 
-static void fill_req(struct history *h, const struct m_lock *ask,
-    struct enq_req *req)
+void fill_req(struct history *h, const struct m_lock *ask, struct enq_req *req)
 {
     const struct m_key *key = &h->m.keys[ask->key];
     static const char letters[] = "?SEXO";
@@ -81,12 +81,45 @@ static void check_age(struct history *h, const struct m_lock *l,
         left = ENQ_FOREVER;
     else if (left < 0)
         left = 0; /* kept by the dead */
-    if (!m_age_fits(&h->m, l, b->age_ms) || b->ttl_left_ms != left)
+    if (!m_age_fits(&h->m, l, b->age_ms) ||
+        !m_left_fits(&h->m, left, b->ttl_left_ms))
         fail(h, "the blocker %s is said to be %lld ms old and to have %lld",
             lock_text(h, l), (long long)b->age_ms, (long long)b->ttl_left_ms);
-    if (b->pid != (m_session_lives(&h->m, l) ? getpid() : 0))
+    if (b->pid != (m_session_lives(&h->m, l) ? space_pid(&h->s) : 0))
         fail(h, "the blocker %s is said to be of process %d", lock_text(h, l),
             b->pid);
+}
+
+/* Granted by the table, and not by the model yet: in this very look, before the
+   answer or after. */
+static bool is_new(struct history *h, const struct m_lock *l)
+{
+    const struct enq_info *info = space_find(&h->s, l->handle);
+
+    return m_waits(&h->m, l) && info != NULL && !info->waiting;
+}
+
+static unsigned count_new(struct history *h, const struct m_lock *ask)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < M_LOCKS; i++)
+        n += is_new(h, &h->m.locks[i]) && m_overlap(&h->m, &h->m.locks[i], ask);
+    return n;
+}
+
+/* Of a set several may be in the way at once, of which one is waiting for the
+   asker and another is not: whether it may be passed for that, before it was
+   asked, is left open. Nobody who is in the way in any case was passed. */
+static bool may_be_named(struct history *h, const struct m_lock *self,
+    const struct m_verdict *near, const struct m_lock *l)
+{
+    struct m_verdict far = m_judge(&h->m, self, M_ALL_KEYS);
+
+    return !near->held && near->in_line != NULL && m_waits(&h->m, l) &&
+        m_conflict(&h->m, l, self) && m_due(&h->m, l) &&
+        l->arrival < self->arrival && l->arrival >= near->in_line->arrival &&
+        (far.in_line == NULL || l->arrival <= far.in_line->arrival);
 }
 
 void check_blocker(struct history *h, const struct m_lock *self,
@@ -100,7 +133,9 @@ void check_blocker(struct history *h, const struct m_lock *self,
         return;
     }
     say(h, "   blocked by %s", lock_text(h, l));
-    if (!m_names(&h->m, self, v, l))
+    if (b->waiting ? h->granted[l - h->m.locks] : is_new(h, l))
+        return; /* it goes in this look: when we had left, or before */
+    if (!m_names(&h->m, self, v, l) && !may_be_named(h, self, v, l))
         fail(h, "the blocker %s is not the first in the way (%s)",
             lock_text(h, l),
             v->in_line && !v->held ? lock_text(h, v->in_line) : "a holder");
@@ -108,7 +143,7 @@ void check_blocker(struct history *h, const struct m_lock *self,
         b->waiting != (l->phase == M_WAITING))
         fail(h, "the blocker is %s, not %s (%c, waiting %d)", lock_text(h, l),
             b->owner, letters[b->mode % 5], b->waiting);
-    if (b->queue != v->queue)
+    if (b->queue > v->queue || b->queue + count_new(h, self) < v->queue)
         fail(h, "%u are waiting in the model, %u in the answer", v->queue,
             b->queue);
     check_age(h, l, b);
@@ -140,6 +175,24 @@ static bool same_id(struct history *h, const struct m_lock *ask, int rc,
     return true;
 }
 
+/* What is left of a set of which one was cancelled is about to leave: whom it
+   waits for is not looked for through all of its members. */
+static bool any_broken(struct history *h)
+{
+    for (unsigned i = 0; i < M_LOCKS; i++)
+        if (m_waits(&h->m, &h->m.locks[i]) &&
+            m_set_is_broken(&h->m, &h->m.locks[i]))
+            return true;
+    return false;
+}
+
+bool is_blurred(struct history *h, const struct m_lock *ask)
+{
+    return any_broken(h) &&
+        m_judge(&h->m, ask, M_THIS_KEY).in_line !=
+        m_judge(&h->m, ask, M_ALL_KEYS).in_line;
+}
+
 /* The model's answer to a new request, the table having given its own. True:
    it is granted. */
 static bool judge_new(struct history *h, const struct m_lock *ask, int rc,
@@ -151,19 +204,25 @@ static bool judge_new(struct history *h, const struct m_lock *ask, int rc,
     settle(h);
     if (same_id(h, ask, rc, b))
         return false;
-    v = m_judge(&h->m, ask);
-    if (!v.held && v.in_line == NULL) {
+    if (is_blurred(h, ask)) {
+        expect(h, rc, ANSWER(ENQ_OK) | ANSWER(refusal));
+        return rc == ENQ_OK;
+    }
+    v = m_judge(&h->m, ask, M_ALL_KEYS);
+    if (!v.held && v.in_line == NULL &&
+        (rc != ENQ_PENDING || m_may_go(&h->m, ask, M_THIS_KEY))) {
         expect(h, rc, ANSWER(ENQ_OK));
         return true;
     }
+    if (refusal == ENQ_PENDING) /* what it waits for need not be so any more */
+        v = m_judge(&h->m, ask, M_THIS_KEY);
     expect(h, rc, ANSWER(refusal));
     if (rc == refusal)
         check_blocker(h, ask, &v, b);
     return false;
 }
 
-/* Into the model, as held or waiting. */
-static struct m_lock *enter(struct history *h, const struct m_lock *ask,
+struct m_lock *enter(struct history *h, const struct m_lock *ask,
     enum m_phase phase, enq_handle handle)
 {
     struct m_lock *l = m_room(&h->m);
@@ -178,6 +237,7 @@ static struct m_lock *enter(struct history *h, const struct m_lock *ask,
     l->handle = handle;
     l->phase = phase;
     l->since_ns = h->m.now_ns;
+    l->due_ns = m_due_at(&h->m, ask);
     if (!l->own_id)
         memcpy(l->id, info->id, sizeof(l->id));
     l->born = h->m.sessions[l->session].born;
@@ -189,8 +249,7 @@ static struct m_lock *enter(struct history *h, const struct m_lock *ask,
     return l;
 }
 
-static void say_ask(struct history *h, const char *verb,
-    const struct m_lock *ask)
+void say_ask(struct history *h, const char *verb, const struct m_lock *ask)
 {
     say(h, "%s %c %s owner \"%s\"%s%s session %u ttl %lld on_death %d", verb,
         ask->mode, h->m.keys[ask->key].text, ask->owner,
@@ -238,23 +297,36 @@ void step_test(struct history *h)
 }
 
 /* As enq_lock() does before it asks. */
-static void fill_ask(struct history *h, struct caller *c,
+void fill_ask(struct history *h, struct ask *to, char *bytes,
     const struct enq_req *req, const char *owner)
 {
     size_t n = strlen(owner) + 1;
 
-    memset(&c->ask, 0, sizeof(c->ask));
-    if (key_pack(&c->ask.key, c->bytes, req, h->s.map->hash_seed) != 0)
+    memset(to, 0, sizeof(*to));
+    if (key_pack(&to->key, bytes, KEY_BYTES_MAX, req, h->s.map->hash_seed) != 0)
         fail(h, "a key is refused");
-    c->ask.mode = req->mode;
-    c->ask.owner = owner;
-    c->ask.owner_bytes = (uint16_t)n;
-    c->ask.owner_hash = (uint32_t)hash_bytes(owner, n, h->s.map->hash_seed);
-    c->ask.id = req->id;
-    c->ask.id_bytes = (uint16_t)(req->id == NULL ? 0 : strlen(req->id) + 1);
-    c->ask.on_death = (uint8_t)req->on_death;
-    c->ask.ttl_ms = req->ttl_ms == 0 ? 900000 : req->ttl_ms;
-    c->ask.ticket = UINT64_MAX;
+    to->mode = req->mode;
+    to->owner = owner;
+    to->owner_bytes = (uint16_t)n;
+    to->id = req->id;
+    to->id_bytes = (uint16_t)(req->id == NULL ? 0 : strlen(req->id) + 1);
+    to->on_death = (uint8_t)req->on_death;
+    to->ttl_ms = req->ttl_ms == 0 ? 900000 : req->ttl_ms;
+    to->ticket = UINT64_MAX;
+}
+
+/* An entry with the request in it, as enq_lock() takes one; then the table. */
+static int ask_table(struct history *h, struct enq *e, struct caller *c,
+    struct enq_blocker *blocker)
+{
+    int rc = slab_take(&e->session, h->s.t, &c->place.e);
+
+    if (rc != 0)
+        return rc;
+    if (ask_payload_bytes(&c->ask) > SMALL_PAYLOAD)
+        fail(h, "a request is too large for the model");
+    memcpy(c->place.e->payload, c->ask.key.bytes, key_bytes(&c->ask.key));
+    return request_lock(&e->session, h->s.t, &c->ask, true, &c->place, blocker);
 }
 
 /* The caller's own copies move to where the lock is. */
@@ -271,6 +343,23 @@ static void settle_down(struct history *h, struct m_lock *l, struct caller *c)
     l->inside = true;
 }
 
+/* Neither a miss nor a false alarm. Nobody is refused for it: circles stay, for
+   more of them to be closed. */
+void ask_for_circle(struct history *h, struct m_lock *l)
+{
+    struct session *s = &h->s.at[l->session].session;
+    bool youngest, circle = m_in_circle(&h->m, l);
+    int rc = cycle_find(s, h->s.t, l->handle, &youngest);
+
+    if (any_broken(h))
+        return;
+    h->questions++;
+    h->circles += circle;
+    if (rc != (circle ? ENQ_DEADLOCK : ENQ_OK))
+        fail(h, "%s is %sin a circle, and the answer is %s", lock_text(h, l),
+            circle ? "" : "not ", enq_result_name(rc));
+}
+
 void step_wait(struct history *h)
 {
     static const int64_t waits_ms[] = {1, 10, 100, ENQ_FOREVER};
@@ -285,18 +374,20 @@ void step_wait(struct history *h)
     draw_ask(h, &ask);
     e = any_session(h, &ask.session);
     fill_req(h, &ask, &req);
-    fill_ask(h, &c, &req, ask.owner);
+    fill_ask(h, &c.ask, c.bytes, &req, ask.owner);
     c.deadline = mono_add_ms((mono_t){h->m.now_ns}, wait_ms);
     say_ask(h, "wait", &ask);
-    rc = request_lock(&e->session, h->s.t, &c.ask, true, &c.place, &blocker);
+    rc = ask_table(h, e, &c, &blocker);
     if (judge_new(h, &ask, rc, ENQ_PENDING, &blocker) && rc == ENQ_OK) {
         l = enter(h, &ask, M_HELD, entry_handle(h->s.map, c.place.e));
         if (l != NULL)
             new_token(h, l, c.place.token);
     } else if (rc == ENQ_PENDING) {
         l = enter(h, &ask, M_WAITING, entry_handle(h->s.map, c.place.e));
-        if (l != NULL)
+        if (l != NULL) {
             settle_down(h, l, &c);
+            ask_for_circle(h, l);
+        }
     }
 }
 
@@ -329,18 +420,27 @@ static void time_out(struct history *h, struct m_lock *l,
     m_end(&h->m, l, ANSWER(ENQ_NOTHELD));
 }
 
+/* Who looks asks the sets in his way whether they wait for him: not when his
+   time has come, and not one that is broken, through all of its members. */
+enum m_sight sight_at(struct history *h, mono_t deadline)
+{
+    return h->m.now_ns >= deadline.ns || any_broken(h) ? M_THIS_KEY
+                                                       : M_ALL_KEYS;
+}
+
 static void judge_waiting(struct history *h, struct m_lock *l, int rc,
     const struct enq_blocker *b)
 {
+    enum m_sight sight = sight_at(h, caller_of(h, l)->deadline);
     struct m_verdict v;
 
-    adopt(h);
+    adopt(h, rc == ENQ_TIMEDOUT ? M_THIS_KEY : M_ALL_KEYS);
     if (l->phase == M_HELD) {
         expect(h, rc, ANSWER(ENQ_OK));
         l->inside = false;
         return;
     }
-    v = m_judge(&h->m, l);
+    v = m_judge(&h->m, l, sight);
     if (!v.held && v.in_line == NULL && !had_its_turn(h, l))
         fail(h, "%s looked and did not go", lock_text(h, l));
     if (h->m.now_ns < caller_of(h, l)->deadline.ns) {
@@ -358,13 +458,14 @@ static int look(struct history *h, struct m_lock *l)
     struct session *s = &h->s.at[l->session].session;
     unsigned before = ended(c, l);
     struct enq_blocker blocker = {.id = ""};
+    struct wait_plan plan;
     int rc;
 
     say(h, "look %s", lock_text(h, l));
     if (h->was_there[l - h->m.locks])
         shm_store(&c->place.e->asleep, 0);
     c->asleep = c->told = false;
-    rc = wait_look(s, h->s.t, &c->ask, &c->place, c->deadline, &blocker);
+    rc = wait_look_started(s, h->s.t, &c->place, c->deadline, &blocker, &plan);
     observe(h);
     if (before == 0) {
         judge_waiting(h, l, rc, &blocker);
@@ -376,6 +477,7 @@ static int look(struct history *h, struct m_lock *l)
     if (l->inside && l->phase == M_WAITING) {
         c->asleep = true;
         shm_store(&c->place.e->asleep, 1);
+        ask_for_circle(h, l);
     }
     return rc;
 }
@@ -393,12 +495,20 @@ static struct m_lock *draw_inside(struct history *h)
     return NULL;
 }
 
+/* One lock, or the set of which it is one. */
+static int look_any(struct history *h, struct m_lock *l)
+{
+    struct asking *a = set_of(h, l);
+
+    return a != NULL ? look_set(h, a) : look(h, l);
+}
+
 void step_look(struct history *h)
 {
     struct m_lock *l = draw_inside(h);
 
     if (l != NULL)
-        look(h, l);
+        look_any(h, l);
 }
 
 /* Everybody, until nothing moves any more: then nobody is left who may go. */
@@ -413,11 +523,12 @@ void step_look_all(struct history *h)
 
             if (!l->inside || !m_session_lives(&h->m, l))
                 continue;
-            moved |= look(h, l) != ENQ_PENDING;
+            moved |= look_any(h, l) != ENQ_PENDING;
             step_done(h);
         }
     }
     for (unsigned i = 0; i < M_LOCKS; i++)
-        if (m_waits(&h->m, &h->m.locks[i]) && m_may_go(&h->m, &h->m.locks[i]))
+        if (m_waits(&h->m, &h->m.locks[i]) &&
+            m_set_may_go(&h->m, &h->m.locks[i], M_ALL_KEYS))
             fail(h, "%s waits for nothing", lock_text(h, &h->m.locks[i]));
 }

@@ -14,7 +14,7 @@ struct enq *any_session(struct history *h, unsigned *number)
     for (unsigned i = 0; i < M_SESSIONS; i++) {
         *number = (first + i) % M_SESSIONS;
         if (h->m.sessions[*number].open)
-            return &h->s.at[*number];
+            return space_at(&h->s, *number);
     }
     return NULL; /* one is always kept open */
 }
@@ -63,6 +63,7 @@ static bool is_of(const struct history *h, const struct m_lock *l, unsigned i)
 /* Nobody is inside its calls any more. */
 static void leave_calls(struct history *h, unsigned session)
 {
+    leave_sets(h, session);
     for (unsigned i = 0; i < M_LOCKS; i++) {
         struct m_lock *l = &h->m.locks[i];
 

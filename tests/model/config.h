@@ -20,6 +20,7 @@ struct load {
 struct config {
     char name[48];
     bool sap, strict;
+    const char *over; /* a bridge: "unix", "tcp"; NULL: none */
     const struct load *load;
 };
 

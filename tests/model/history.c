@@ -10,6 +10,7 @@
 #include "table/check.h"
 
 #define CHECK_EVERY 32 /* steps between two checks of the whole table */
+#define SLACK_MS 5000  /* where time is real: a busy machine */
 
 /* --- dice --- */
 
@@ -100,40 +101,48 @@ static const struct {
     unsigned weight;
     bool adds;
     void (*step)(struct history *h);
+    bool local; /* not through a bridge: it takes time, or a waiter */
 } kinds[] = {
-    {180, true, step_lock},
-    {180, true, step_wait},
-    {40, false, step_test},
-    {160, false, step_look},
-    {4, false, step_look_all},
-    {190, false, step_unlock},
-    {40, false, step_promote},
-    {25, false, step_demote},
-    {30, false, step_renew},
-    {20, false, step_valid},
-    {12, false, step_adopt},
-    {10, false, step_break},
-    {12, false, step_find},
-    {140, false, step_time},
-    {4, false, step_close},
-    {6, false, step_die},
-    {4, false, step_bury},
-    {12, false, step_open},
-    {2, false, step_heal},
-    {6, false, step_list},
+    {180, true, step_lock, false},
+    {180, true, step_wait, true},
+    {40, false, step_test, false},
+    {50, true, step_lock_set, false},
+    {70, true, step_wait_set, true},
+    {160, false, step_look, true},
+    {4, false, step_look_all, true},
+    {190, false, step_unlock, false},
+    {40, false, step_promote, false},
+    {25, false, step_demote, false},
+    {30, false, step_renew, false},
+    {20, false, step_valid, false},
+    {12, false, step_adopt, false},
+    {10, false, step_break, false},
+    {12, false, step_find, false},
+    {140, false, step_time, true},
+    {4, false, step_close, false},
+    {6, false, step_die, true},
+    {4, false, step_bury, true},
+    {12, false, step_open, false},
+    {2, false, step_heal, true},
+    {6, false, step_list, false},
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+static unsigned weight_of(const struct history *h, unsigned kind)
+{
+    return h->s.over != NULL && kinds[kind].local ? 0 : kinds[kind].weight;
+}
 
 static unsigned draw_kind(struct history *h)
 {
     unsigned sum = 0, left, i;
 
     for (i = 0; i < KINDS; i++)
-        sum += kinds[i].weight;
+        sum += weight_of(h, i);
     left = draw(h, sum);
-    for (i = 0; left >= kinds[i].weight; i++)
-        left -= kinds[i].weight;
+    for (i = 0; left >= weight_of(h, i); i++)
+        left -= weight_of(h, i);
     return i;
 }
 
@@ -151,6 +160,11 @@ static void check_whole(struct history *h)
     char text[1024] = "";
     struct check_report report = {text, sizeof(text), 0, 0};
 
+    if (h->s.over != NULL) {
+        if (enq_doctor(h->s.looker, 0, text, sizeof(text)) != 0)
+            fail(h, "the table is not sound: %s", text);
+        return;
+    }
     if (check_table(h->s.map, h->s.t, &report) != 0 || report.findings > 0)
         fail(h, "the table is not sound: %s", text);
 }
@@ -163,7 +177,7 @@ void step_done(struct history *h)
         check_whole(h);
     space_n_wakes = 0;
     h->roused = false;
-    h->winner = NULL;
+    h->winner = h->cut = NULL;
     memset(h->left, 0, sizeof(h->left));
     memset(h->granted, 0, sizeof(h->granted));
 }
@@ -173,6 +187,8 @@ bool history_step(struct history *h, uint64_t word)
     unsigned kind;
 
     h->dice = word;
+    if (h->s.over != NULL)
+        h->m.now_ns = sys.now().ns;
     kind = draw_kind(h);
     if (kinds[kind].adds && live(h) >= h->config->load->live && chance(h, 80))
         step_unlock(h);
@@ -200,11 +216,14 @@ bool history_begin(struct history *h, const struct config *config)
     memset(h, 0, sizeof(*h));
     h->talk = talk;
     h->config = config;
-    if (!space_open(&h->s, config->sap, config->strict))
+    if (config->over != NULL
+            ? !space_open_over(&h->s, config->over, config->sap, config->strict)
+            : !space_open(&h->s, config->sap, config->strict))
         return false;
     h->m.sap = config->sap;
-    h->m.window_ns = config->strict ? 0 : 200000;
+    h->m.strict = config->strict;
     h->m.now_ns = space_now_ns;
+    h->m.slack_ms = config->over != NULL ? SLACK_MS : 0;
     fill_keys(&h->m, config->load->keys);
     for (unsigned i = 0; i < M_SESSIONS; i++)
         h->m.sessions[i].open = true;

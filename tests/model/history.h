@@ -11,9 +11,25 @@
 #include "config.h"
 #include "model.h"
 #include "space.h"
+#include "table/set.h"
 
 #define LOG_LINES 20
 #define LOG_BYTES 240
+
+#define SET_MOST 4
+#define SETS 32
+
+/* A lock set that waits. */
+struct asking {
+    unsigned n; /* 0: none */
+    uint64_t number;
+    struct m_lock *lock[SET_MOST];
+    struct set set;
+    struct member member[SET_MOST];
+    struct enq_blocker blocker;
+    char id[SET_MOST][ENQ_ID_BYTES];
+    bool told; /* woken, and it has not looked since */
+};
 
 /* The caller who waits for a lock of the model. */
 struct caller {
@@ -22,6 +38,7 @@ struct caller {
     char bytes[KEY_BYTES_MAX];
     mono_t deadline;
     bool asleep, told;
+    bool tried;   /* told once, which is enough until it is due */
     bool granted; /* before whatever came later */
 };
 
@@ -30,6 +47,8 @@ struct history {
     struct model m;
     struct space s;
     struct caller callers[M_LOCKS];
+    struct asking sets[SETS];
+    uint64_t n_sets; /* ever */
     uint64_t dice;
 
     /* in this step */
@@ -38,8 +57,11 @@ struct history {
     bool fresh[M_LOCKS];         /* has a new token */
     bool granted[M_LOCKS];       /* after it had waited */
     const struct m_lock *winner; /* of a promote: R9 */
+    const struct m_lock *cut;    /* its ttl was: who waits for it looks anew */
     bool roused;                 /* everybody was told to look */
     uint64_t compared;
+    uint64_t questions, circles; /* asked, and found by both */
+    uint64_t sets_held, sets_queued, sets_granted, sets_left;
 
     bool failed;
     const char *kind; /* of difference: its format */
@@ -80,7 +102,7 @@ void step_done(struct history *h);
 /* Reads the real table, and notes what has left it. */
 void observe(struct history *h);
 /* Grants in the model whom the table has granted, as far as the rules allow. */
-void adopt(struct history *h);
+void adopt(struct history *h, enum m_sight sight);
 /* The same, and nobody else must have been: R8, with those that left. */
 void settle(struct history *h);
 /* The whole state is the same. */
@@ -92,13 +114,23 @@ bool had_its_turn(struct history *h, const struct m_lock *l);
 
 void new_token(struct history *h, struct m_lock *l, uint64_t token);
 
-/* --- ask.c, hold.c, come.c: steps --- */
+/* --- ask.c, sets.c, hold.c, come.c: steps --- */
 
 void step_lock(struct history *h);
 void step_test(struct history *h);
 void step_wait(struct history *h);
 void step_look(struct history *h);
 void step_look_all(struct history *h);
+
+void step_lock_set(struct history *h);
+void step_wait_set(struct history *h);
+/* One that waits looks; its answer. */
+int look_set(struct history *h, struct asking *a);
+bool set_is_inside(struct history *h, const struct asking *a);
+/* Nobody is inside this session's calls any more. */
+void leave_sets(struct history *h, unsigned session);
+/* The set of which it is one, while that waits; NULL: it waits alone. */
+struct asking *set_of(struct history *h, const struct m_lock *l);
 
 void step_unlock(struct history *h);
 void step_promote(struct history *h);
@@ -116,6 +148,21 @@ void step_bury(struct history *h);
 void step_open(struct history *h);
 void step_heal(struct history *h);
 void step_list(struct history *h);
+
+/* What is asked for, at random; as the library takes it. */
+void draw_ask(struct history *h, struct m_lock *ask);
+void fill_req(struct history *h, const struct m_lock *ask, struct enq_req *req);
+void fill_ask(struct history *h, struct ask *to, char *bytes,
+    const struct enq_req *req, const char *owner);
+void say_ask(struct history *h, const char *verb, const struct m_lock *ask);
+/* Into the model, as held or waiting. */
+struct m_lock *enter(struct history *h, const struct m_lock *ask,
+    enum m_phase phase, enq_handle handle);
+/* One is in its way, or not, according to how far one looks into a set that is
+   broken: either will do. */
+bool is_blurred(struct history *h, const struct m_lock *ask);
+enum m_sight sight_at(struct history *h, mono_t deadline);
+void ask_for_circle(struct history *h, struct m_lock *l);
 
 /* An open attachment. */
 struct enq *any_session(struct history *h, unsigned *number);

@@ -57,10 +57,12 @@ struct deed {
     unsigned answers; /* why it cannot be done; 0: it can */
 };
 
-/* R16: a lock that is not there says why, for a minute at least. */
+/* R16: a lock that is not there says why, for a minute at least; unless its
+   place was a dead session's, and is needed. */
 static unsigned gone_answers(struct history *h, const struct m_lock *l)
 {
-    if (h->m.now_ns - l->gone_ns > GONE_KEPT_NS)
+    if (h->m.now_ns - l->gone_ns > GONE_KEPT_NS || l->passed ||
+        h->s.over != NULL || !m_session_lives(&h->m, l))
         return l->answers | ANSWER(ENQ_NOTHELD);
     return l->answers;
 }
@@ -87,7 +89,7 @@ static bool draw_deed(struct history *h, const char *verb, struct deed *d)
     d->e = any_session(h, &d->session);
     if (m_session_lives(&h->m, d->l) && chance(h, 70)) {
         d->session = d->l->session;
-        d->e = &h->s.at[d->session];
+        d->e = space_at(&h->s, d->session);
     }
     d->token = draw_token(h, d->l);
     d->answers = answers_of(h, d->l, d->token);
@@ -263,8 +265,8 @@ void step_demote(struct history *h)
 
 void step_renew(struct history *h)
 {
-    static const int64_t ttls[] = {0, 1, 100, 3600000, ENQ_FOREVER};
-    int64_t ttl_ms = ttls[draw(h, 5)];
+    static const int64_t ttls[] = {0, 3600000, ENQ_FOREVER, 1, 100};
+    int64_t ttl_ms = ttls[draw(h, h->s.over != NULL ? 3 : 5)];
     struct deed d;
     int rc;
 
@@ -278,11 +280,21 @@ void step_renew(struct history *h)
     } else if (d.l->phase == M_WAITING) {
         expect(h, rc, ANSWER(ENQ_REFUSED));
     } else {
+        int64_t before_ns = d.l->deadline_ns;
+
         expect(h, rc, ANSWER(ENQ_OK));
         m_start_ttl(&h->m, d.l, ttl_ms == 0 ? d.l->ttl_ms : ttl_ms);
+        if (d.l->deadline_ns < before_ns)
+            h->cut = d.l;
     }
     settle(h);
 }
+
+/* What a remote client was told of it, whoever has asked since; or nothing
+   yet. */
+#define REMEMBERED                                                             \
+    (ANSWER(ENQ_OK) | ANSWER(ENQ_EXPIRED) | ANSWER(ENQ_LOST) |                 \
+        ANSWER(ENQ_FORCED))
 
 void step_valid(struct history *h)
 {
@@ -298,7 +310,7 @@ void step_valid(struct history *h)
     else if (m_expired(&h->m, d.l))
         expect(h, rc, ANSWER(ENQ_EXPIRED));
     else if (d.l->phase == M_GONE)
-        expect(h, rc, gone_answers(h, d.l));
+        expect(h, rc, gone_answers(h, d.l) | (h->s.over ? REMEMBERED : 0));
     else
         expect(h, rc, ANSWER(ENQ_OK));
     settle(h);
@@ -317,7 +329,9 @@ static void adopt_lock(struct history *h, struct deed *d, int rc,
     d->l->session = d->session;
     d->l->born = h->m.sessions[d->session].born;
     d->l->buried = false;
+    d->l->passed = true;
     m_start_ttl(&h->m, d->l, d->l->ttl_ms);
+    h->cut = d->l; /* an orphan that was kept had no ttl: it has again */
     if (grant->handle != d->l->handle)
         fail(h, "%s has another handle now", lock_text(h, d->l));
     if (rc == ENQ_OK)

@@ -112,16 +112,41 @@ bool m_waits(const struct model *m, const struct m_lock *l)
     return l->phase == M_WAITING && !m_over(m, l);
 }
 
+bool m_left_fits(const struct model *m, int64_t left, int64_t real)
+{
+    if (left == ENQ_FOREVER || real == ENQ_FOREVER)
+        return left == real;
+    return real >= left - m->slack_ms && real <= left + m->slack_ms;
+}
+
 bool m_age_fits(const struct model *m, const struct m_lock *l, int64_t age_ms)
 {
     int64_t ns = m->now_ns - l->since_ns, less = ns > 1000 ? ns - 1000 : 0;
 
+    if (m->slack_ms > 0)
+        return age_ms >= 0 && age_ms <= ns / 1000000 + m->slack_ms;
     return age_ms == ns / 1000000 || age_ms == less / 1000000;
 }
 
 bool m_due(const struct model *m, const struct m_lock *l)
 {
-    return m->now_ns - l->since_ns >= m->window_ns;
+    return m->now_ns >= l->due_ns;
+}
+
+int64_t m_due_at(const struct model *m, const struct m_lock *ask)
+{
+    int64_t due = m->now_ns + 200000, turn = 0;
+
+    if (m->strict)
+        return m->now_ns;
+    for (unsigned i = 0; i < M_LOCKS; i++) {
+        const struct m_lock *l = &m->locks[i];
+        if (m_waits(m, l) && m_overlap(m, l, ask) && l->due_ns + 50000 > turn)
+            turn = l->due_ns + 50000;
+    }
+    if (turn > m->now_ns + 5000000)
+        turn = m->now_ns + 5000000;
+    return turn > due ? turn : due;
 }
 
 /* --- may it be granted? --- */
@@ -158,15 +183,32 @@ static bool waits_for_asker(const struct model *m, const struct m_lock *waiter,
     return false;
 }
 
+static bool excused(const struct model *m, const struct m_lock *waiter,
+    const struct m_lock *ask, enum m_sight sight)
+{
+    if (waits_for_asker(m, waiter, ask))
+        return true;
+    for (unsigned i = 0; i < M_LOCKS; i++) {
+        const struct m_lock *other = &m->locks[i];
+
+        if (sight == M_ALL_KEYS && waiter->set != 0 &&
+            other->set == waiter->set && m_waits(m, other) &&
+            waits_for_asker(m, other, ask))
+            return true;
+    }
+    return false;
+}
+
 static bool in_the_way(const struct model *m, const struct m_lock *waiter,
-    const struct m_lock *ask)
+    const struct m_lock *ask, enum m_sight sight)
 {
     return waiter != ask && m_waits(m, waiter) &&
         waiter->arrival < ask->arrival && m_due(m, waiter) &&
-        m_conflict(m, waiter, ask) && !waits_for_asker(m, waiter, ask);
+        m_conflict(m, waiter, ask) && !excused(m, waiter, ask, sight);
 }
 
-struct m_verdict m_judge(struct model *m, const struct m_lock *ask)
+struct m_verdict m_judge(struct model *m, const struct m_lock *ask,
+    enum m_sight sight)
 {
     struct m_verdict v = {.since_ns = M_NEVER};
     bool free = cumulates(m, ask);
@@ -183,27 +225,119 @@ struct m_verdict m_judge(struct model *m, const struct m_lock *ask)
         }
         if (m_waits(m, l) && m_overlap(m, l, ask))
             v.queue++;
-        if (!free && in_the_way(m, l, ask) &&
+        if (!free && in_the_way(m, l, ask, sight) &&
             (v.in_line == NULL || l->arrival < v.in_line->arrival))
             v.in_line = l;
     }
     return v;
 }
 
-bool m_may_go(struct model *m, const struct m_lock *ask)
+bool m_may_go(struct model *m, const struct m_lock *ask, enum m_sight sight)
 {
-    struct m_verdict v = m_judge(m, ask);
+    struct m_verdict v = m_judge(m, ask, sight);
 
     return !v.held && v.in_line == NULL;
+}
+
+bool m_set_is_broken(const struct model *m, const struct m_lock *l)
+{
+    for (unsigned i = 0; i < M_LOCKS; i++)
+        if (l->set != 0 && m->locks[i].set == l->set &&
+            !m_waits(m, &m->locks[i]))
+            return true;
+    return false;
+}
+
+bool m_set_may_go(struct model *m, const struct m_lock *ask, enum m_sight sight)
+{
+    if (ask->set == 0)
+        return m_may_go(m, ask, sight);
+    for (unsigned i = 0; i < M_LOCKS; i++) {
+        const struct m_lock *l = &m->locks[i];
+
+        if (l->set == ask->set && (!m_waits(m, l) || !m_may_go(m, l, sight)))
+            return false;
+    }
+    return true;
 }
 
 bool m_names(const struct model *m, const struct m_lock *ask,
     const struct m_verdict *v, const struct m_lock *blocker)
 {
-    if (!v->held)
-        return blocker == v->in_line;
+    if (!v->held) /* of a set any that is in the way */
+        return v->in_line != NULL && m_waits(m, blocker) &&
+            blocker->arrival == v->in_line->arrival &&
+            m_conflict(m, blocker, ask);
     return m_holds(m, blocker) && m_conflict(m, blocker, ask) &&
         blocker->since_ns == v->since_ns;
+}
+
+/* --- who waits for whom --- */
+
+/* Others' locks that are in the way, and those who came before: young or not,
+   they will be due. */
+static bool waits_for(const struct model *m, const struct m_lock *waiter,
+    const struct m_lock *other)
+{
+    if (other == waiter || !m_live(m, other) || m_same_owner(other, waiter) ||
+        !m_conflict(m, other, waiter))
+        return false;
+    if (m_holds(m, other))
+        return true;
+    return m_waits(m, other) && other->arrival < waiter->arrival &&
+        !excused(m, other, waiter, M_ALL_KEYS);
+}
+
+static bool is_one(const struct m_lock *a, const struct m_lock *b)
+{
+    return a == b || (a->set != 0 && a->set == b->set);
+}
+
+/* Before it goes, this request has to be granted. */
+static bool goes_after(const struct model *m, const struct m_lock *other,
+    const struct m_lock *request)
+{
+    return m_waits(m, request) &&
+        (is_one(other, request) ||
+            (m_holds(m, other) && m_same_owner(other, request)));
+}
+
+static bool leads_to(struct model *m, const struct m_lock *from,
+    const struct m_lock *home, bool *seen)
+{
+    for (unsigned i = 0; i < M_LOCKS; i++) {
+        const struct m_lock *other = &m->locks[i];
+
+        if (!waits_for(m, from, other))
+            continue;
+        if (is_one(other, home) ||
+            (m_holds(m, other) && m_same_owner(other, home)))
+            return true;
+        for (unsigned k = 0; k < M_LOCKS; k++) {
+            if (seen[k] || !goes_after(m, other, &m->locks[k]))
+                continue;
+            seen[k] = true;
+            if (leads_to(m, &m->locks[k], home, seen))
+                return true;
+        }
+    }
+    return false;
+}
+
+bool m_in_circle(struct model *m, const struct m_lock *waiting)
+{
+    bool seen[M_LOCKS] = {false};
+
+    if (waiting->owner[0] == '\0')
+        return false;
+    for (unsigned i = 0; i < M_LOCKS; i++) {
+        const struct m_lock *l = &m->locks[i];
+
+        if (is_one(l, waiting) && m_waits(m, l) &&
+            leads_to(m, l, waiting, seen))
+            return true;
+    }
+    return false;
 }
 
 /* --- changes --- */

@@ -43,14 +43,17 @@ struct m_lock {
     bool own_id; /* brought by the caller */
     unsigned session, born;
     bool buried; /* its session has been */
+    bool passed; /* it was adopted: its page is of a dead session */
     enum enq_death on_death;
     int64_t ttl_ms; /* < 0: none */
     int64_t since_ns, deadline_ns;
-    uint64_t arrival;
+    uint64_t arrival; /* one for a set */
+    uint64_t set;     /* it waits, or was cancelled waiting, as one of that */
     uint64_t token;
     enq_handle handle;
 
-    bool inside; /* its caller has not been told how the wait ended */
+    int64_t due_ns; /* M_WAITING: nobody may overtake it from then on */
+    bool inside;    /* its caller has not been told how the wait ended */
 
     /* M_GONE: results that its handle may give, a bit each; and since when */
     unsigned answers;
@@ -64,8 +67,10 @@ struct m_session {
 };
 
 struct model {
+    int64_t slack_ms; /* where time is real: that late is on time */
     bool sap;
-    int64_t window_ns, now_ns;
+    bool strict;
+    int64_t now_ns;
     struct m_key keys[M_KEYS];
     unsigned n_keys;
     bool overlap[M_KEYS][M_KEYS];
@@ -102,15 +107,35 @@ bool m_holds(const struct model *m, const struct m_lock *l);
 bool m_waits(const struct model *m, const struct m_lock *l);
 /* Is it so many ms old? Grants within one tick of the clock are a nanosecond
    apart each, which may make the last ms one less. */
+/* What is left of a ttl, of which the model says `left`. */
+bool m_left_fits(const struct model *m, int64_t left, int64_t real);
 bool m_age_fits(const struct model *m, const struct m_lock *l, int64_t age_ms);
 bool m_due(const struct model *m, const struct m_lock *l);
+/* When a waiter that comes now will be. */
+int64_t m_due_at(const struct model *m, const struct m_lock *ask);
+
+/* R7's exception: who waits for the asker is not in his way. A set may wait for
+   him at any other of its keys, too: whoever serves another's request need not
+   look there, but he himself does. */
+enum m_sight { M_THIS_KEY, M_ALL_KEYS };
 
 /* R2, R5 to R7. `ask` may be one of the waiting locks, or a new request. */
-struct m_verdict m_judge(struct model *m, const struct m_lock *ask);
-bool m_may_go(struct model *m, const struct m_lock *ask);
+struct m_verdict m_judge(struct model *m, const struct m_lock *ask,
+    enum m_sight sight);
+bool m_may_go(struct model *m, const struct m_lock *ask, enum m_sight sight);
+/* All of its set; of one that waits alone, the same. */
+bool m_set_may_go(struct model *m, const struct m_lock *ask,
+    enum m_sight sight);
+/* One of its set was cancelled, or broken: the others have yet to go. */
+bool m_set_is_broken(const struct model *m, const struct m_lock *l);
 /* R12: is this the one to be named? */
 bool m_names(const struct model *m, const struct m_lock *ask,
     const struct m_verdict *v, const struct m_lock *blocker);
+
+/* Waits it for ever, if nobody gives up? An owner lets go of none of his locks
+   before he has got all that he waits for. A request of nobody's closes no
+   circle, as nobody has nothing. */
+bool m_in_circle(struct model *m, const struct m_lock *waiting);
 
 void m_grant(struct model *m, struct m_lock *l);
 void m_start_ttl(struct model *m, struct m_lock *l, int64_t ttl_ms);

@@ -57,7 +57,7 @@ void new_token(struct history *h, struct m_lock *l, uint64_t token)
 }
 
 /* The waiter, first of those left by arrival, whom the table has granted. */
-static struct m_lock *next_granted(struct history *h)
+static struct m_lock *next_granted(struct history *h, enum m_sight sight)
 {
     struct m_lock *first = NULL;
 
@@ -65,20 +65,21 @@ static struct m_lock *next_granted(struct history *h)
         struct m_lock *l = &h->m.locks[i];
         const struct enq_info *info;
 
-        if (!m_waits(&h->m, l) || (first && l->arrival > first->arrival))
+        if (!m_waits(&h->m, l) || l->set != 0 ||
+            (first && l->arrival > first->arrival))
             continue;
         info = space_find(&h->s, l->handle);
-        if (info != NULL && !info->waiting && m_may_go(&h->m, l))
+        if (info != NULL && !info->waiting && m_may_go(&h->m, l, sight))
             first = l;
     }
     return first;
 }
 
-void adopt(struct history *h)
+void adopt(struct history *h, enum m_sight sight)
 {
     struct m_lock *l;
 
-    while ((l = next_granted(h)) != NULL) {
+    while ((l = next_granted(h, sight)) != NULL) {
         m_grant(&h->m, l);
         caller_of(h, l)->granted = true;
         h->granted[l - h->m.locks] = true;
@@ -109,27 +110,52 @@ static bool haunted(struct history *h, const struct m_lock *l)
     return false;
 }
 
+/* A generic waiter that was granted is no waiter any more. */
+static bool made_way(const struct history *h, const struct m_lock *l)
+{
+    const struct m_key *key = &h->m.keys[l->key];
+
+    for (unsigned i = 0; i < key->fields; i++)
+        if (key->any[i] && h->granted[l - h->m.locks])
+            return true;
+    return false;
+}
+
 /* R9: a promote makes room beside what was promoted only. */
 static bool is_heir(struct history *h, const struct m_lock *l)
 {
     if (h->winner != NULL && m_overlap(&h->m, h->winner, l))
         return false;
     for (unsigned i = 0; i < M_LOCKS; i++)
-        if (h->left[i] && m_overlap(&h->m, &h->m.locks[i], l))
+        if ((h->left[i] || made_way(h, &h->m.locks[i])) &&
+            m_overlap(&h->m, &h->m.locks[i], l))
             return true;
     return false;
 }
 
-/* One who came earlier could go as well, and will be quicker. */
+/* One who came earlier could go as well, and will be quicker. After an E or X
+   nobody else is told: not even who may go with it, before it has gone. */
 static bool behind_another(struct history *h, const struct m_lock *l)
 {
     for (unsigned i = 0; i < M_LOCKS; i++) {
         struct m_lock *other = &h->m.locks[i];
 
         if (m_waits(&h->m, other) && other->arrival < l->arrival &&
-            m_conflict(&h->m, other, l) && m_may_go(&h->m, other))
+            (m_conflict(&h->m, other, l) || other->mode == 'E') &&
+            m_may_go(&h->m, other, M_THIS_KEY))
             return true;
     }
+    return false;
+}
+
+/* Was one granted that runs out before the next tick? Then all wake up who
+   wait for what was served. */
+static bool any_brief(const struct history *h)
+{
+    for (unsigned i = 0; i < M_LOCKS; i++)
+        if (h->granted[i] && h->m.locks[i].ttl_ms >= 0 &&
+            h->m.locks[i].ttl_ms < 40)
+            return true;
     return false;
 }
 
@@ -138,25 +164,72 @@ static bool behind_another(struct history *h, const struct m_lock *l)
 static void check_waiter(struct history *h, struct m_lock *l)
 {
     struct caller *c = caller_of(h, l);
-    bool may_go = m_may_go(&h->m, l);
     bool heir = is_heir(h, l) && !haunted(h, l) && !had_its_turn(h, l);
 
-    if (c->asleep && space_woke(c->place.e)) {
-        c->told = true;
-        if (!may_go && !h->roused)
+    if (c->asleep && h->cut != NULL && m_overlap(&h->m, h->cut, l)) {
+        if (!space_woke(c->place.e))
+            fail(h, "%s sleeps until the old end", lock_text(h, l));
+    } else if (c->asleep && space_woke(c->place.e)) {
+        c->told = c->tried = true;
+        if (!m_may_go(&h->m, l, M_ALL_KEYS) && !h->roused && !any_brief(h))
             fail(h, "%s was woken for nothing", lock_text(h, l));
     }
-    if (!may_go || !heir)
+    if (!heir || !m_may_go(&h->m, l, M_THIS_KEY))
         return;
     if (m_due(&h->m, l))
         fail(h, "%s was not granted what is free", lock_text(h, l));
-    else if (c->asleep && !c->told && !behind_another(h, l))
+    else if (c->asleep && !c->tried && !behind_another(h, l))
         fail(h, "%s was not told to try", lock_text(h, l));
+}
+
+/* Another was granted in this step what would keep it from going now. */
+static bool overtaken(struct history *h, const struct m_lock *l)
+{
+    for (unsigned i = 0; i < M_LOCKS; i++)
+        if (h->granted[i] && m_conflict(&h->m, &h->m.locks[i], l))
+            return true;
+    return false;
+}
+
+/* One of a set is woken if it may go, as far as its own key is concerned. */
+static bool check_woken(struct history *h, const struct m_lock *l)
+{
+    const struct caller *c = caller_of(h, (struct m_lock *)l);
+    bool cut = h->cut != NULL && m_overlap(&h->m, h->cut, l);
+    bool woken = m_waits(&h->m, l) && space_woke(c->place.e);
+
+    if (cut && m_waits(&h->m, l) && !woken)
+        fail(h, "%s sleeps until the old end", lock_text(h, l));
+    if (woken && !cut && !h->roused && !any_brief(h) && !overtaken(h, l) &&
+        !m_may_go(&h->m, l, M_ALL_KEYS))
+        fail(h, "%s of a set was woken for nothing", lock_text(h, l));
+    return woken;
+}
+
+/* R8 for a set: if it may go, and one of its keys has made way, it has been
+   told to try, whatever its age: nobody but itself takes all of them. */
+static void check_set(struct history *h, struct asking *a)
+{
+    bool heir = false;
+
+    if (!set_is_inside(h, a))
+        return;
+    for (unsigned i = 0; i < a->n; i++) {
+        a->told |= check_woken(h, a->lock[i]);
+        heir |= is_heir(h, a->lock[i]);
+    }
+    if (!heir || a->told || !m_set_may_go(&h->m, a->lock[0], M_THIS_KEY))
+        return;
+    for (unsigned i = 0; i < a->n; i++)
+        if (haunted(h, a->lock[i]) || had_its_turn(h, a->lock[i]) ||
+            (!m_due(&h->m, a->lock[i]) && behind_another(h, a->lock[i])))
+            return;
+    fail(h, "the set of %s was not told to try", lock_text(h, a->lock[0]));
 }
 
 void settle(struct history *h)
 {
-    adopt(h);
+    adopt(h, M_ALL_KEYS);
     for (unsigned i = 0; i < M_LOCKS; i++) {
         struct m_lock *l = &h->m.locks[i];
         const struct enq_info *info;
@@ -166,8 +239,12 @@ void settle(struct history *h)
         info = space_find(&h->s, l->handle);
         if (info != NULL && !info->waiting)
             fail(h, "%s was granted out of turn", lock_text(h, l));
-        check_waiter(h, l);
+        if (l->set == 0)
+            check_waiter(h, l);
     }
+    for (unsigned i = 0; i < SETS; i++)
+        if (h->sets[i].n > 0)
+            check_set(h, &h->sets[i]);
 }
 
 /* --- the whole state --- */
@@ -205,6 +282,13 @@ static int64_t left_ms(struct history *h, const struct m_lock *l)
     return (l->deadline_ns - h->m.now_ns) / 1000000;
 }
 
+static int64_t table_death(const struct history *h, const struct m_lock *l)
+{
+    return h->s.over != NULL && l->on_death == ENQ_DEATH_RELEASE
+        ? ENQ_DEATH_LEASE
+        : l->on_death;
+}
+
 static void compare_lock(struct history *h, const struct m_lock *l,
     const struct enq_info *info)
 {
@@ -219,10 +303,11 @@ static void compare_lock(struct history *h, const struct m_lock *l,
     compare_number(h, l, "mode", l->mode, letters[info->mode % 5]);
     compare_number(h, l, "waiting", waits, info->waiting);
     compare_number(h, l, "orphaned", !lives, info->orphaned);
-    compare_number(h, l, "pid", lives ? getpid() : 0, info->pid);
-    compare_number(h, l, "on_death", l->on_death, info->on_death);
+    compare_number(h, l, "pid", lives ? space_pid(&h->s) : 0, info->pid);
+    compare_number(h, l, "on_death", table_death(h, l), info->on_death);
     compare_number(h, l, "ttl_ms", l->ttl_ms, info->ttl_ms);
-    compare_number(h, l, "ttl_left_ms", left_ms(h, l), info->ttl_left_ms);
+    if (!m_left_fits(&h->m, left_ms(h, l), info->ttl_left_ms))
+        compare_number(h, l, "ttl_left_ms", left_ms(h, l), info->ttl_left_ms);
     if (!m_age_fits(&h->m, l, info->age_ms))
         fail(h, "%s is said to be %lld ms old", lock_text(h, l),
             (long long)info->age_ms);

@@ -37,9 +37,9 @@ static void wait_for(const struct sys_watch *watches, unsigned n, mono_t until)
     block();
 }
 
-static void sleep_on(const struct sys_watch *watch, mono_t until)
+static void sleep_on(const struct sys_watch *watch, unsigned n, mono_t until)
 {
-    (void)watch, (void)until;
+    (void)watch, (void)n, (void)until;
     block();
 }
 
@@ -106,6 +106,10 @@ void space_close(struct space *s)
 {
     bool fresh;
 
+    if (s->over != NULL) {
+        space_close_over(s);
+        return;
+    }
     for (unsigned i = 0; i < SPACE_SESSIONS; i++)
         if (s->at[i].map != NULL)
             space_end(s, i);
@@ -121,6 +125,8 @@ bool space_begin(struct space *s, unsigned i)
 {
     struct enq *e = &s->at[i];
 
+    if (s->over != NULL)
+        return space_begin_over(s, i);
     memset(e, 0, sizeof(*e));
     e->life = s->life;
     strcpy(e->owner, "A");
@@ -128,14 +134,20 @@ bool space_begin(struct space *s, unsigned i)
     if (session_begin(&e->session, s->t, s->map) != 0)
         return false;
     e->map = s->map;
+    /* its requests wait without a thread: who looks for circles is to see
+       them */
+    shm_store(&e->session.slot->started, 1);
     return true;
 }
 
 bool space_end(struct space *s, unsigned i)
 {
     struct session *session = &s->at[i].session;
-    int rc = retire(session, s->t);
+    int rc;
 
+    if (s->over != NULL)
+        return space_end_over(s, i);
+    rc = retire(session, s->t);
     session_end(session);
     s->at[i].map = NULL;
     return rc == 0;
@@ -160,7 +172,7 @@ session_ref_t space_kill(struct space *s, unsigned i)
 
 void space_look(struct space *s)
 {
-    if (enq_list(&s->watcher, NULL, NULL, s->found, SPACE_ENTRIES,
+    if (enq_list(space_looker(s), NULL, NULL, s->found, SPACE_ENTRIES,
             &s->n_found) != ENQ_OK)
         s->n_found = 0;
 }

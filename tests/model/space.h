@@ -9,7 +9,10 @@
 #ifndef MODEL_SPACE_H
 #define MODEL_SPACE_H
 
+#include <unistd.h>
+
 #include "api/attachment.h"
+#include "bridge.h"
 
 #define SPACE_SESSIONS 4
 #define SPACE_ENTRIES 160
@@ -21,6 +24,13 @@ struct space {
     uint64_t life;
     struct enq at[SPACE_SESSIONS];
     struct enq watcher;
+
+    /* the same through a bridge: its sessions, and who looks at the table */
+    const char *over;
+    struct enq *away[SPACE_SESSIONS], *looker;
+    struct bridge bridge;
+    char address[64], listens[100];
+
     struct enq_info found[SPACE_ENTRIES];
     size_t n_found;
 };
@@ -32,6 +42,29 @@ extern unsigned space_n_wakes;
 
 bool space_open(struct space *s, bool sap, bool strict);
 void space_close(struct space *s);
+
+/* --- over.c: in real time, and through a bridge ("unix", "tcp") --- */
+
+bool space_open_over(struct space *s, const char *over, bool sap, bool strict);
+void space_close_over(struct space *s);
+bool space_begin_over(struct space *s, unsigned i);
+bool space_end_over(struct space *s, unsigned i);
+
+static inline struct enq *space_at(struct space *s, unsigned i)
+{
+    return s->over != NULL ? s->away[i] : &s->at[i];
+}
+
+static inline struct enq *space_looker(struct space *s)
+{
+    return s->over != NULL ? s->looker : &s->watcher;
+}
+
+/* Whom the table shows as the holder's process. */
+static inline pid_t space_pid(const struct space *s)
+{
+    return s->over != NULL ? s->bridge.pid : getpid();
+}
 
 bool space_begin(struct space *s, unsigned i);
 /* As enq_close() does, and as the kernel does. */

@@ -5,7 +5,7 @@
 # usage: programs.sh [directory of enq-bench, enq-demo and lockctl]
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-bin=${1:-${BUILD:-$here/../../build}/release}
+bin=$(realpath "${1:-${BUILD:-$here/../../build}/release}") || exit 1
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' INT TERM
@@ -67,17 +67,131 @@ ends_without_trace() { # program, signal, wanted exit, arguments...
 gone() { ! left_by "$1" "$2"; }
 
 bench_runs() {
-    start enq-bench --json --rounds 1 --seconds 0.02 --procs 1,2,16 --held 1000
+    start enq-bench --json --rounds 1 --seconds 0.01 --procs 1,2,16 \
+        --held 1000 --crowd 10 --plot "$tmp/run.svg" --readme "$tmp/run.md"
     wait $pid
     verdict "enq-bench measures every scenario" $?
-    bad=$(grep -cv '^{"bench":"[a-z]*",.*}$' "$tmp/out")
-    verdict "each line of --json is an object" "$bad"
-    rows=$(grep -c '"subject":"enq"' "$tmp/out")
-    [ "$rows" -eq 15 ]
-    verdict "enq has a line in each of 15 trials ($rows)" $?
+    python3 -c 'import json, sys; [json.loads(l) for l in sys.stdin]' \
+        <"$tmp/out" 2>"$tmp/err"
+    verdict "each line of --json is an object" $?
+    rows=$(grep -c '"subject":"enq",' "$tmp/out")
+    [ "$rows" -eq 49 ]
+    verdict "enq has a line in each of 49 trials ($rows)" $?
+    "$bin/enq-bench" --list | sed '/^$/,$d; s/ .*//' >"$tmp/names"
+    while read -r name; do
+        grep -q "\"subject\":\"enq\",\"scenario\":\"$name\"" "$tmp/out"
+        verdict "scenario $name has its line" $?
+    done <"$tmp/names"
+    grep -q '"subject":"robust-mutex"' "$tmp/out" &&
+        grep -q '"times":{.*"robust-mutex":' "$tmp/out"
+    verdict "the floor is measured in the same run, with the ratio to it" $?
+    grep -q '"subject":"enqueue-server".*"claimed":true' "$tmp/out"
+    verdict "a claim is shown as one" $?
+    grep -q '"bench":"goal","scenario":"pair".*"met":' "$tmp/out"
+    verdict "the goals are judged" $?
+    python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' \
+        "$tmp/run.svg" 2>"$tmp/err" && grep -q '<polyline' "$tmp/run.svg"
+    verdict "--plot writes an SVG with bars and curves" $?
+    grep -q '^| 1 process, one key.*ns' "$tmp/run.md"
+    verdict "--readme writes a table" $?
     gone enq-bench $pid
     verdict "enq-bench leaves nothing" $?
 }
+
+# Without a PATH there is no redis-server, whatever it was built with.
+bench_misses() {
+    env PATH="$tmp" "$bin/enq-bench" --scenario pair --rounds 1 \
+        --seconds 0.01 --save "$tmp/saved" >"$tmp/out" 2>"$tmp/err"
+    verdict "enq-bench runs without a peer" $?
+    [ "$(grep -c '^skipped redis: ' "$tmp/out")" -eq 1 ] &&
+        [ "$(grep -c '"bench":"skipped","subject":"redis"' "$tmp/saved")" = 1 ]
+    verdict "a peer that is missing is named once, in table and --save" $?
+    grep -q 'goals met$' "$tmp/out"
+    verdict "the table ends with the goals" $?
+    env PATH="$tmp" "$bin/enq-bench" --scenario remote-npm --rounds 1 \
+        --seconds 0.01 --save "$tmp/saved" >"$tmp/out" 2>"$tmp/err" &&
+        grep -q 'enq .* not measured: node is not installed' "$tmp/out" &&
+        grep -q '"bench":"declined","subject":"enq","scenario":"remote-npm"' \
+            "$tmp/saved"
+    verdict "without node its row says that it was not measured, and why" $?
+    "$bin/enq-bench" --scenario pair --rounds 1 --seconds 0.01 \
+        --save "$tmp/no/such" >"$tmp/out" 2>"$tmp/err"
+    [ $? -eq 1 ] && grep -q 'no/such: No such file' "$tmp/err"
+    verdict "--save says why it cannot write" $?
+    "$bin/enq-bench" --pairs 1000 --scenario busy >"$tmp/out" 2>"$tmp/err" &&
+        grep -q '^1000 pairs' "$tmp/out"
+    verdict "--pairs makes the operations of a scenario" $?
+}
+
+# A tree of its own, in which a stand-in for enq-bench writes its files.
+tree_make() {
+    mkdir -p "$tmp/tree/bench/results" "$tmp/tree/build/release" &&
+        cp "$here/../../bench/run" "$tmp/tree/bench/" &&
+        cd "$tmp/tree" || return 1
+    printf '%s\n' above '<!-- bench:begin -->' old '<!-- bench:end -->' below \
+        >README.md
+    echo build >.gitignore
+    touch bench/results/keep
+    cat >build/release/enq-bench <<'END'
+#!/bin/sh
+cat build/figures >"$2"
+echo svg >"$4"
+echo new >"$6"
+END
+    chmod +x build/release/enq-bench
+    echo '{"bench":"pair"}' >build/figures
+    git init -q . && git add -A &&
+        git -c user.name=n -c user.email=e commit -q -m tree
+}
+
+tree_bench() {
+    BUILD=build bench/run "$@" >"$tmp/out" 2>"$tmp/err"
+}
+
+bench_keeps() {
+    tree_make >"$tmp/out" 2>"$tmp/err"
+    verdict "a tree to keep figures in" $?
+    echo '{"bench":"skipped","subject":"bdb"}' >build/figures
+    tree_bench && grep -q 'peers are missing' "$tmp/out" &&
+        [ -z "$(git status --porcelain)" ]
+    verdict "make bench keeps nothing when peers are missing" $?
+    echo '{"bench":"pair"}' >build/figures
+    touch stranger
+    tree_bench && grep -q 'the tree has changes' "$tmp/out" &&
+        grep -q '^old$' README.md && [ -e build/bench/run.json ]
+    verdict "make bench keeps nothing of a tree with changes" $?
+    rm stranger
+    tree_bench && grep -q '^new$' README.md && ! grep -q '^old$' README.md &&
+        grep -q '^above$' README.md && grep -q '^below$' README.md &&
+        [ -n "$(find bench/results -name "*-$(git rev-parse --short HEAD).svg")" ]
+    verdict "make bench writes results and README of a clean tree" $?
+    cd "$here" || exit 1
+}
+
+# The clients of a bridge, and the bridge itself, are processes of the run.
+bridge_rows() {
+    start enq-bench --json --rounds 1 --seconds 0.05 --crowd 4 \
+        --scenario remote --scenario remote-deep --scenario remote-session \
+        --scenario remote-client
+    wait $pid
+    verdict "enq-bench measures a bridge of its own" $?
+    [ "$(grep -c '"subject":"enq".*"connections":4,"depth":1,.*"pairs_per_s":[1-9].*"p99_ns"' \
+        "$tmp/out")" -eq 1 ] &&
+        [ "$(grep -c '"subject":"enq".*"connections":4,"depth":16,.*"server_cpu_ns_per_pair":[1-9]' \
+            "$tmp/out")" -eq 2 ]
+    verdict "with connections, depth, times and what a pair costs it" $?
+    gone enq-bench $pid && ! pgrep -f "space shm:enq-bench-$pid " >/dev/null
+    verdict "its bridge goes with it" $?
+    start enq-bench --scenario remote --subject enq --seconds 5
+    await pgrep -f "space shm:enq-bench-$pid "
+    kill -KILL $pid
+    wait $pid 2>/dev/null
+    await no_bridge $pid
+    verdict "also when it is killed" $?
+    rm -f "/dev/shm/enq-bench-$pid"
+}
+
+no_bridge() { ! pgrep -f "space shm:enq-bench-$1 "; }
 
 demo_runs() {
     start enq-demo --seconds 0.5
@@ -103,6 +217,11 @@ refuses enq-bench 'procs.*from 1 to 64' --procs 1,65
 refuses enq-bench 'held.*list' --held 10,,20
 refuses enq-bench 'seconds.*0.01 to 60' --seconds nan
 refuses enq-bench 'scenario.*--list' --scenario nonesuch
+refuses enq-bench 'subject.*--list' --subject nonesuch
+refuses enq-bench 'crowd.*list' --crowd 1001
+refuses enq-bench 'plot.*svg' --plot picture.png
+refuses enq-bench 'scenario.*alone' --pairs 5 --scenario pair --scenario busy
+refuses enq-bench 'scenario.*alone' --pairs 5 --scenario list
 refuses enq-bench 'unrecognized' --nonesuch
 refuses enq-bench 'options only' extra
 refuses enq-demo 'workers.*2 to 16' --workers 17
@@ -110,6 +229,9 @@ refuses enq-demo 'seconds.*0.2 to 600' --seconds 1x
 refuses enq-demo 'lockctl.*not a program' --lockctl "$tmp/nonesuch"
 refuses enq-demo 'unrecognized' --nonesuch
 bench_runs
+bench_misses
+bridge_rows
+bench_keeps
 demo_runs
 ends_without_trace enq-bench INT 130 --scenario one --seconds 5
 ends_without_trace enq-bench TERM 143 --scenario one --seconds 5

@@ -130,5 +130,5 @@ bool control_close_all(struct scene *scene)
         if (worker->pid != 0 && !go_home(scene, worker))
             return false;
     }
-    return true;
+    return bridge_stop(scene);
 }

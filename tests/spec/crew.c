@@ -31,8 +31,9 @@ static void become_worker(struct scene *scene, char letter, const int theirs[2])
 {
     char name[2] = {letter, 0}, fd[12], spare[12], strict[12], slots[12];
     char *compat = (char *)scene->opts.compat;
-    char *argv[] = {"spec-run", "--worker", name, fd, spare, scene->address,
-        compat != NULL ? compat : "", strict, slots, NULL};
+    char *argv[] = {"spec-run", "--worker", name, fd, spare,
+        (char *)bridge_address(scene), compat != NULL ? compat : "", strict,
+        slots, NULL};
 
     snprintf(fd, sizeof(fd), "%d", theirs[0]);
     snprintf(spare, sizeof(spare), "%d", theirs[1]);
@@ -73,7 +74,8 @@ static bool hear_hello(struct scene *scene, struct worker *worker)
 
     if (worker_hear(worker, &answer, PATIENCE_MS) <= 0)
         return fail(scene, "%c did not start", worker->letter);
-    worker->own_pid = answer.pid;
+    /* what the table shows: of those behind a bridge the bridge's */
+    worker->own_pid = scene->bridge.pid > 0 ? scene->bridge.pid : answer.pid;
     worker->asked = false;
     return true;
 }
@@ -83,6 +85,8 @@ bool worker_start(struct scene *scene, struct worker *worker)
     int kind = SOCK_SEQPACKET | SOCK_CLOEXEC, main[2], spare[2];
     int theirs[2];
 
+    if (!bridge_start(scene))
+        return false;
     if (socketpair(AF_UNIX, kind, 0, main) != 0 ||
         socketpair(AF_UNIX, kind, 0, spare) != 0)
         return fail(scene, "socketpair: %s", strerror(errno));

@@ -3,12 +3,16 @@
  * own, a few at a time, and counts. A scenario that says "# must fail: TEXT"
  * is one of the runner's self-tests: it passes by failing with that text.
  *
- *	spec-run [-v] [-j N] [FILE|DIRECTORY ...]     default: tests/spec
+ *	spec-run [-v] [-j N] [--over unix|tcp] [FILE|DIRECTORY ...]
+ *
+ * --over: through a bridge (bridge.c), but for those of tests/spec/local.
+ * Default: tests/spec.
  */
 #include "spec.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +37,7 @@ static size_t n_files;
 static struct job jobs[JOBS_MAX];
 static size_t n_jobs = 2;
 static bool verbose;
+static const char *over; /* NULL: no bridge */
 static unsigned passed, failed, skipped;
 static volatile sig_atomic_t stopping;
 
@@ -75,6 +80,7 @@ static int play_file(const char *file, const char *address)
     }
     scene.file = file;
     scene.script = &script;
+    scene.over = over;
     scene.opts.size = sizeof(scene.opts);
     snprintf(scene.address, sizeof(scene.address), "%s", address);
     play(&scene);
@@ -208,6 +214,23 @@ static void add_file(const char *path)
     n_files++;
 }
 
+/* Is it one of those for processes at the segment itself? A line each: its
+   name, a blank, why. */
+static bool is_local(const char *path)
+{
+    FILE *f = fopen("tests/spec/local", "r");
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t n = strcspn(name, ".");
+    char line[300];
+    bool found = false;
+
+    while (f != NULL && !found && fgets(line, sizeof(line), f) != NULL)
+        found = strncmp(line, name, n) == 0 && line[n] == ' ';
+    if (f != NULL)
+        fclose(f);
+    return found;
+}
+
 static int is_spec(const struct dirent *entry)
 {
     size_t n = strlen(entry->d_name);
@@ -223,7 +246,8 @@ static void add_directory(const char *path)
 
     for (int i = 0; i < n; i++) {
         snprintf(file, sizeof(file), "%s/%s", path, entries[i]->d_name);
-        add_file(file);
+        if (over == NULL || !is_local(file))
+            add_file(file);
         free(entries[i]);
     }
     if (n >= 0)
@@ -237,6 +261,7 @@ static void add_directory(const char *path)
 static void add_path(const char *path)
 {
     static const char *const below[] = {"selftest", "crash"};
+    unsigned n_below = HAS_POINTS && over == NULL ? 2 : 1;
     char sub[600];
     struct stat st;
 
@@ -249,7 +274,7 @@ static void add_path(const char *path)
         return;
     }
     add_directory(path);
-    for (size_t i = 0; i < (HAS_POINTS ? 2u : 1u); i++) {
+    for (size_t i = 0; i < n_below; i++) {
         snprintf(sub, sizeof(sub), "%s/%s", path, below[i]);
         if (stat(sub, &st) == 0)
             add_path(sub);
@@ -258,15 +283,22 @@ static void add_path(const char *path)
 
 static void read_options(int argc, char **argv)
 {
+    static const struct option options[] = {
+        {"over", required_argument, NULL, 'o'}, {NULL, 0, NULL, 0}};
     int c;
 
-    while ((c = getopt(argc, argv, "vj:")) != -1) {
+    while ((c = getopt_long(argc, argv, "vj:", options, NULL)) != -1) {
         if (c == 'v') {
             verbose = true;
+        } else if (c == 'o' &&
+            (strcmp(optarg, "unix") == 0 || strcmp(optarg, "tcp") == 0)) {
+            over = optarg;
         } else if (c == 'j' && atoi(optarg) > 0 && atoi(optarg) <= JOBS_MAX) {
             n_jobs = (size_t)atoi(optarg);
         } else {
-            fprintf(stderr, "usage: spec-run [-v] [-j N] [PATH ...]\n");
+            fprintf(stderr,
+                "usage: spec-run [-v] [-j N] [--over unix|tcp] "
+                "[PATH ...]\n");
             exit(2);
         }
     }
@@ -288,6 +320,8 @@ int main(int argc, char **argv)
     play_all();
     for (size_t i = 0; i < n_files; i++)
         free(files[i]);
-    printf("spec: %u passed, %u failed, %u skipped\n", passed, failed, skipped);
+    printf("spec%s%s: %u passed, %u failed, %u skipped\n",
+        over == NULL ? "" : "-over-", over == NULL ? "" : over, passed, failed,
+        skipped);
     return failed > 0 || stopping;
 }

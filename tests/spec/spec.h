@@ -12,6 +12,7 @@
  *	worker.c  the process behind a letter, seen from inside
  *	expect.c  an answer against an expectation
  *	table.c   the runner's own, read-only look at the lock table
+ *	bridge.c  the same for processes at the other end of a socket
  *	play.c    plays the steps; control.c the steps about processes
  *	main.c    runs many scenarios, two at a time, and counts
  *
@@ -20,6 +21,7 @@
 #ifndef SPEC_H
 #define SPEC_H
 
+#include "bridge.h"
 #include <enq.h>
 
 #include <stdbool.h>
@@ -35,6 +37,7 @@ enum {
     ROWS_MAX = 64,
     PATIENCE_MS = 5000, /* for an answer, where a step names no bound */
     DEATH_MS = 2000,    /* for a death at a crash point */
+    NEWS_MS = 1000,     /* for what a bridge tells without being asked */
     EXIT_SKIP = 77,
 };
 
@@ -152,6 +155,9 @@ struct scene {
     const struct script *script;
     const struct step *step; /* being played */
     char address[64];
+    const char *over; /* "unix", "tcp": of a bridge; NULL: none */
+    char served[100]; /* its address */
+    struct bridge bridge;
     struct enq_open_opts opts;
     struct enq *view; /* read-only; NULL until there is a segment */
     struct worker crew[LETTERS];
@@ -198,6 +204,12 @@ bool worker_reap(struct worker *worker, int64_t ms, int *status);
 bool worker_stop(struct worker *worker);
 void crew_end(struct scene *scene);
 struct worker *worker_of(struct scene *scene, char letter);
+
+/* bridge.c: each does nothing where there is to be none */
+bool bridge_start(struct scene *scene);
+bool bridge_stop(struct scene *scene);
+void bridge_end(struct scene *scene);
+const char *bridge_address(const struct scene *scene);
 
 /* worker.c */
 int worker_main(int argc, char **argv);

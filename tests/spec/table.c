@@ -37,7 +37,8 @@ size_t table_rows(struct scene *scene, const char *name, const char *owner,
     return total < ROWS_MAX ? total : ROWS_MAX;
 }
 
-static bool is_order(const struct enq_info *row, const struct worker *worker)
+static bool is_order(const struct enq_info *row, const struct worker *worker,
+    bool over)
 {
     const struct order *order = &worker->order;
 
@@ -45,7 +46,24 @@ static bool is_order(const struct enq_info *row, const struct worker *worker)
         return false;
     if (order->has_owner && strcmp(row->owner, order->owner) != 0)
         return false;
+    if (over && !order->has_owner && row->owner[0] != (worker->letter | 0x20))
+        return false; /* all have the bridge's pid */
     return row->mode == order->mode;
+}
+
+/* The request of another that waits as well. */
+static bool is_others(struct scene *scene, const struct enq_info *row,
+    const struct worker *worker)
+{
+    for (char letter = 'A'; letter <= 'Z'; letter++) {
+        const struct worker *w = worker_of(scene, letter);
+        const struct label *label =
+            w != worker && w->asked ? label_find(scene, w->last) : NULL;
+
+        if (label != NULL && label->handle == row->handle)
+            return true;
+    }
+    return false;
 }
 
 /* Is the unanswered request of this worker in the table, waiting? */
@@ -57,7 +75,8 @@ bool table_waits(struct scene *scene, struct worker *worker,
     size_t n = table_rows(scene, name[0] != 0 ? name : NULL, NULL, rows);
 
     for (size_t i = 0; i < n; i++)
-        if (is_order(&rows[i], worker)) {
+        if (is_order(&rows[i], worker, scene->over != NULL) &&
+            !is_others(scene, &rows[i], worker)) {
             *row = rows[i];
             return true;
         }

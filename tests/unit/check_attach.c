@@ -6,6 +6,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -286,8 +288,8 @@ TEST(a_line_directory_that_points_astray_leads_nowhere)
     struct shard_dir was = e->map->dirs[7];
 
     for (size_t i = 0; i < LENGTH(astray); i++) {
-        e->map->dirs[7].segment[0] = astray[i];
-        ck_assert_ptr_null(at_line(e->map, 7, 0));
+        e->map->dirs[7].segment[1] = astray[i];
+        ck_assert_ptr_null(at_line(e->map, 7, LINES_PER_SEGMENT));
     }
     e->map->dirs[7] = was;
     enq_close(e);
@@ -302,18 +304,72 @@ TEST(a_descriptor_closed_by_the_program_is_noticed)
     want(-EBADF, map_reserve(e->map, 0, 4096));
     ck_assert_int_eq(open("/dev/null", O_RDONLY), e->map->fd);
     want(-EBADF, map_reserve(e->map, 0, 4096));
-    ck_assert(!map_unlinked(e->map));
+    ck_assert(map_links(e->map) != 0);
     want(-EBADF, map_registry_lock(e->map));
     ck_assert_int_eq(fstat(e->map->fd, &st), 0);
+}
+
+struct files {
+    const char *space, *theirs;
+    uint32_t ready;
+};
+
+static void lock_first_byte(const char *path, int command)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_len = 1};
+    int fd = open(path, O_RDWR | O_CREAT, 0600);
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(fcntl(fd, command, &lock), 0);
+}
+
+/* One thread of it registers, so to speak, while another waits for a lock of
+   the application. */
+static int register_and_wait(void *arg)
+{
+    struct files *f = arg;
+
+    lock_first_byte(f->space, F_SETLK);
+    shm_store_release(&f->ready, 1);
+    lock_first_byte(f->theirs, F_SETLKW);
+    return 0;
+}
+
+static void *end_it_later(void *pid)
+{
+    usleep(300000);
+    kill(*(pid_t *)pid, SIGKILL);
+    return NULL;
+}
+
+TEST(a_circle_of_processes_that_is_none_of_threads_is_waited_out)
+{
+    struct files *f = unit_shared(sizeof(*f));
+    char path[256];
+    pthread_t ender;
+    struct enq *e;
+    pid_t pid;
+
+    enq_close(unit_open());
+    *f = (struct files){unit_space(), unit_path("theirs", path), 0};
+    lock_first_byte(f->theirs, F_SETLK);
+    pid = unit_fork(register_and_wait, f);
+    eventually(shm_load_acquire(&f->ready));
+    usleep(50000);
+    pthread_create(&ender, NULL, end_it_later, &pid);
+    e = unit_open(); /* -EDEADLK, as the kernel sees it */
+    pthread_join(ender, NULL);
+    unit_killed(pid);
+    enq_close(e);
 }
 
 TEST(a_removed_name_is_noticed)
 {
     struct enq *e = unit_open();
 
-    ck_assert(!map_unlinked(e->map));
+    ck_assert(map_links(e->map) != 0);
     unlink(unit_space());
-    ck_assert(map_unlinked(e->map));
+    ck_assert(map_links(e->map) == 0);
     enq_close(e);
 }
 
@@ -339,5 +395,6 @@ int main(void)
     ADD(a_line_directory_that_points_astray_leads_nowhere);
     ADD(a_descriptor_closed_by_the_program_is_noticed);
     ADD(a_removed_name_is_noticed);
+    ADD(a_circle_of_processes_that_is_none_of_threads_is_waited_out);
     return unit_end();
 }

@@ -58,9 +58,6 @@ static const struct {
     {"relative", -EINVAL, "relative"},
     {"./relative", -EINVAL, "absolute"},
     {"SHM:x", -EINVAL, "SHM:x"},
-    {"unix:/run/x", -EOPNOTSUPP, "unix:"},
-    {"tcp://host:1", -EOPNOTSUPP, "tcp:"},
-    {"tls://host:1", -EOPNOTSUPP, "tls:"},
     {"/" A200 A50 A50, -ENAMETOOLONG, "longer"},
 };
 
@@ -72,6 +69,13 @@ TEST(what_is_no_address_is_refused_and_named)
         bad[_i].words);
     ck_assert_ptr_null(e);
     want(bad[_i].result, enq_unlink(bad[_i].address));
+}
+
+TEST(a_space_is_not_removed_from_afar)
+{
+    want_why(-EOPNOTSUPP, enq_unlink("unix:/run/x"), "bridge");
+    want_why(-EOPNOTSUPP, enq_unlink("tcp://host"), "bridge");
+    want_why(-EOPNOTSUPP, enq_unlink("tls://host"), "bridge");
 }
 
 TEST(the_environment_gives_the_default)
@@ -376,13 +380,23 @@ TEST(unlinking_what_is_not_there_says_so)
     want_why(-ENOENT, enq_unlink(unit_space()), unit_space());
 }
 
-TEST(unlinking_removes_the_name_also_of_rubbish)
+TEST(unlinking_removes_a_space_and_what_is_left_of_one)
 {
-    make_garbage(unit_space());
-    want(ENQ_OK, enq_unlink(unit_space()));
     make_space(unit_space());
     want(ENQ_OK, enq_unlink(unit_space()));
     ck_assert_int_ne(access(unit_space(), F_OK), 0);
+    make_space(unit_space());
+    ck_assert_int_eq(truncate(unit_space(), 5000), 0);
+    want(ENQ_OK, enq_unlink(unit_space()));
+    ck_assert_int_ne(access(unit_space(), F_OK), 0);
+}
+
+TEST(unlinking_refuses_what_is_no_space)
+{
+    make_garbage(unit_space());
+    want_why(-EINVAL, enq_unlink(unit_space()), "no lock space");
+    ck_assert_int_eq(access(unit_space(), F_OK), 0);
+    unlink(unit_space());
 }
 
 int main(void)
@@ -390,6 +404,7 @@ int main(void)
     unit_begin("file");
     ADD_LOOP(an_address_is_a_path, LENGTH(good));
     ADD_LOOP(what_is_no_address_is_refused_and_named, LENGTH(bad));
+    ADD(a_space_is_not_removed_from_afar);
     ADD(the_environment_gives_the_default);
     ADD(a_path_may_be_255_bytes_long);
     ADD_LOOP(a_strange_file_is_refused_named_and_left_alone, LENGTH(strange));
@@ -401,6 +416,7 @@ int main(void)
     ADD_LOOP(what_does_not_exist_is_not_created_when_only_existing_is_asked_for,
         2);
     ADD(unlinking_what_is_not_there_says_so);
-    ADD(unlinking_removes_the_name_also_of_rubbish);
+    ADD(unlinking_removes_a_space_and_what_is_left_of_one);
+    ADD(unlinking_refuses_what_is_no_space);
     return unit_end();
 }

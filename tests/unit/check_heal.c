@@ -71,13 +71,13 @@ static struct gate *gate(const struct ward *w)
 static void zero_all_lines(struct ward *w)
 {
     for (uint32_t i = 0; i < SHARDS; i++)
-        memset(at_line(w->map, i, 0), 0, PAGE_BYTES);
+        memset(at_line(w->map, i, 0), 0, LINES_FIRST * sizeof(struct line));
 }
 
 static void zero_the_ids(struct ward *w)
 {
     for (uint32_t i = SHARDS; i < SHARDS_ALL; i++)
-        memset(at_line(w->map, i, 0), 0, PAGE_BYTES);
+        memset(at_line(w->map, i, 0), 0, LINES_FIRST * sizeof(struct line));
 }
 
 static void fill_lines_with_rubbish(struct ward *w)
@@ -397,6 +397,86 @@ TEST(who_died_inside_leaves_words_that_are_freed)
     enq_close(w.e);
 }
 
+/* Nobody writes that; somebody may have. */
+TEST(a_word_that_names_nobody_but_has_waiters_is_freed)
+{
+    struct ward w = fill();
+
+    for (uint32_t i = 0; i < SHARDS; i++)
+        shm_store(&w.map->shards[i].word, WORD_WAITERS);
+    ck_assert_int_eq(heal(w.map, thread_enter(w.map)), 0);
+    all_are_there(&w);
+    all_can_go(&w);
+    unit_healthy(w.e);
+    enq_close(w.e);
+}
+
+/* --- what cannot be made anew --- */
+
+static int die_in_a_shard(void *arg)
+{
+    struct enq *e = unit_open();
+    struct thread *t = thread_enter(e->map);
+
+    (void)arg;
+    word_lock(t, &e->map->shards[7].word, RANK_SHARD);
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+static int lock_with_an_id(void *arg)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g;
+
+    (void)arg;
+    alarm(10);
+    want(ENQ_ECORRUPT,
+        enq_lock(e, ENQ_REQ(.name = "m", .mode = ENQ_MODE_S, .id = "mine"),
+            &g));
+    enq_close(e);
+    return 0;
+}
+
+static void damage_one(struct ward *w)
+{
+    uint64_t state;
+
+    entry_of_handle(w->map, w->g[3].handle, &state)->owner_bytes = 60000;
+}
+
+TEST(nobody_waits_for_the_words_of_what_cannot_be_made_anew)
+{
+    struct ward w = fill();
+
+    damage_one(&w);
+    unit_killed(unit_fork(die_in_a_shard, NULL));
+    ck_assert_int_eq(heal(w.map, thread_enter(w.map)), ENQ_ECORRUPT);
+    unit_join(unit_fork(lock_with_an_id, NULL));
+    enq_close(w.e);
+}
+
+/* Each of the locks is held already: none may be granted to another. */
+TEST(the_doctor_leaves_no_half_of_a_table_that_passes_for_the_whole)
+{
+    struct ward w = fill();
+    char report[8192];
+    struct enq_grant g;
+    char field[16];
+
+    damage_one(&w);
+    look(&w, ENQ_DOCTOR_FIX, report);
+    for (int i = 0; i < CONCRETE; i++) {
+        snprintf(field, sizeof(field), "%d", i);
+        ck_assert_int_ne(enq_lock(w.e,
+                             ENQ_REQ(.name = "n", .key = {field, "x"},
+                                 .mode = ENQ_MODE_X, .owner = "other"),
+                             &g),
+            ENQ_OK);
+    }
+    enq_close(w.e);
+}
+
 int main(void)
 {
     unit_begin("heal");
@@ -408,5 +488,8 @@ int main(void)
     ADD_LOOP(locks_that_exclude_each_other_are_found, 3);
     ADD(a_page_of_an_unknown_kind_is_found);
     ADD(who_died_inside_leaves_words_that_are_freed);
+    ADD(a_word_that_names_nobody_but_has_waiters_is_freed);
+    ADD(nobody_waits_for_the_words_of_what_cannot_be_made_anew);
+    ADD(the_doctor_leaves_no_half_of_a_table_that_passes_for_the_whole);
     return unit_end();
 }

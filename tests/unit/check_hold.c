@@ -6,9 +6,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "sync/sys.h"
 #include "unit.h"
 
 static int lock_by(struct enq *e, const char *field, enum enq_mode mode,
@@ -247,6 +249,7 @@ TEST(a_broken_lock_is_told_so_to_its_holder)
 struct loan {
     struct enq *e;
     struct enq_grant g;
+    int64_t back_ms;
     int rc;
 };
 
@@ -284,6 +287,7 @@ static void *wait_for_it(void *arg)
         ENQ_REQ(.name = "n", .key = {"f"}, .mode = ENQ_MODE_X, .id = "waiter",
             .wait_ms = ENQ_FOREVER),
         &l->g);
+    l->back_ms = unit_now_ms();
     return NULL;
 }
 
@@ -308,6 +312,95 @@ TEST(a_waiting_request_is_cancelled_by_unlocking_or_breaking_it)
     enq_close(l.e);
 }
 
+/* Nobody asks for the locks, and no clock is turned: the helper notices. */
+TEST(a_lock_that_has_run_out_is_soon_not_valid)
+{
+    static const int64_t ttl_ms[] = {60, 20, 40, 0};
+    struct enq *e = unit_open();
+    struct enq_grant g[LENGTH(ttl_ms)];
+    struct timespec nap = {0, 10 * NS_PER_MS};
+    mono_t begin = sys.now();
+
+    for (size_t i = 0; i < LENGTH(ttl_ms); i++) {
+        char field[2] = {(char)('a' + i), '\0'};
+        want(ENQ_OK,
+            enq_lock(e,
+                ENQ_REQ(.name = "n", .key = {field}, .mode = ENQ_MODE_X,
+                    .ttl_ms = ttl_ms[i]),
+                &g[i]));
+    }
+    nanosleep(&nap, NULL);
+    for (size_t i = 0; i < LENGTH(ttl_ms); i++)
+        want(ENQ_OK, enq_valid(e, g[i].handle));
+    eventually(enq_valid(e, g[1].handle) == ENQ_EXPIRED);
+    eventually(enq_valid(e, g[2].handle) == ENQ_EXPIRED);
+    eventually(enq_valid(e, g[0].handle) == ENQ_EXPIRED);
+    /* and not only with its round, once a second */
+    ck_assert_int_lt(mono_ms_between(begin, sys.now()), 700);
+    want(ENQ_OK, enq_valid(e, g[3].handle));
+    want(ENQ_OK, enq_renew(e, g[3].handle, g[3].token, 10));
+    eventually(enq_valid(e, g[3].handle) == ENQ_EXPIRED);
+    enq_close(e);
+}
+
+/* It sleeps for a tick of 40 ms: whoever is not woken is back after that. */
+TEST(a_cancelled_waiter_is_woken_and_does_not_sleep_through_its_tick)
+{
+    struct loan l = {.e = unit_open()};
+    struct enq_grant g;
+    pthread_t thread;
+    unsigned late = 0;
+
+    want(ENQ_OK, lock_by(l.e, "f", ENQ_MODE_X, NULL, &g));
+    for (int i = 0; i < 11; i++) {
+        enq_handle h;
+        int64_t then;
+
+        pthread_create(&thread, NULL, wait_for_it, &l);
+        eventually(enq_find(l.e, "waiter", &h) == ENQ_OK);
+        usleep(5000);
+        then = unit_now_ms();
+        want(ENQ_OK, enq_break(l.e, "waiter"));
+        pthread_join(thread, NULL);
+        want(ENQ_CANCELLED, l.rc);
+        late += l.back_ms - then > 15;
+    }
+    ck_assert_uint_le(late, 5);
+    enq_close(l.e);
+}
+
+static int lease_and_die(void *arg)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g;
+
+    (void)arg;
+    want(ENQ_OK,
+        enq_lock(e,
+            ENQ_REQ(.name = "n", .mode = ENQ_MODE_X, .ttl_ms = 1500,
+                .on_death = ENQ_DEATH_LEASE),
+            &g));
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+static uint64_t expiries(struct enq *e)
+{
+    struct enq_stats s = {.size = sizeof(s)};
+
+    want(ENQ_OK, enq_stat(e, &s));
+    return s.expiries;
+}
+
+TEST(a_lease_of_the_dead_that_nobody_asks_for_is_swept)
+{
+    struct enq *e = unit_open();
+
+    unit_killed(unit_fork(lease_and_die, NULL));
+    eventually(expiries(e) == 1);
+    enq_close(e);
+}
+
 int main(void)
 {
     unit_begin("hold");
@@ -316,14 +409,16 @@ int main(void)
     ADD(a_handle_of_another_space_names_no_lock);
     ADD(any_attachment_may_unlock);
     ADD(a_promotion_gives_a_new_token_and_takes_from_the_others);
-    tcase_add_loop_test(unit_case, only_what_is_optimistic_is_promoted, 1, 5);
+    ADD_FROM_TO(only_what_is_optimistic_is_promoted, 1, 5);
     ADD(a_generic_lock_of_another_keeps_from_promoting);
-    tcase_add_loop_test(unit_case,
-        exclusive_locks_are_demoted_to_shared_and_others_are_not, 1, 5);
+    ADD_FROM_TO(exclusive_locks_are_demoted_to_shared_and_others_are_not, 1, 5);
     ADD(a_renewal_has_a_time_that_is_not_negative);
     ADD(orphans_are_adopted_once_and_the_living_are_not);
     ADD(a_broken_lock_is_told_so_to_its_holder);
     ADD(a_lock_stays_when_its_thread_ends);
     ADD_LOOP(a_waiting_request_is_cancelled_by_unlocking_or_breaking_it, 2);
+    ADD(a_lock_that_has_run_out_is_soon_not_valid);
+    ADD(a_cancelled_waiter_is_woken_and_does_not_sleep_through_its_tick);
+    ADD(a_lease_of_the_dead_that_nobody_asks_for_is_swept);
     return unit_end();
 }

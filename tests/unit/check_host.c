@@ -195,7 +195,7 @@ TEST(a_file_system_that_fills_up_is_an_error_and_room_helps)
     struct enq *e;
     int rc;
 
-    mount_own("size=3m", 0);
+    mount_own("size=2500k", 0);
     e = unit_open();
     n = fill(e, 0, &rc);
     ck_assert_int_eq(rc, -ENOSPC);
@@ -216,7 +216,7 @@ TEST(a_file_system_that_fills_up_for_good_keeps_what_there_is)
     unsigned n;
     int rc;
 
-    mount_own("size=2m", 0);
+    mount_own("size=1480k", 0);
     e = unit_open();
     want(ENQ_OK, unit_lock(e, "first", "x", ENQ_MODE_X, &g));
     n = fill(e, 0, &rc);
@@ -257,7 +257,7 @@ TEST(a_thread_for_which_there_is_no_memory_is_told_so)
     size_t n = 0;
     int rc;
 
-    mount_own("size=2m", 0);
+    mount_own("size=1480k", 0);
     e = unit_open();
     fill(e, 0, &rc);
     while (n < LENGTH(threads) && refused == NULL) {

@@ -28,7 +28,7 @@ static struct key pack(const struct enq *e, const char *field,
         .size = sizeof(req), .name = "product", .key = {field}};
     struct key key;
 
-    want(0, key_pack(&key, bytes, &req, e->map->hash_seed));
+    want(0, key_pack(&key, bytes, KEY_BYTES_MAX, &req, e->map->hash_seed));
     return key;
 }
 
@@ -59,7 +59,7 @@ static struct entry *look_up(const struct many *m, unsigned i)
 {
     char bytes[KEY_BYTES_MAX];
     struct key key = pack(m->e, m->field[i], bytes);
-    struct spot spot = spot_of_key(&key);
+    struct spot spot = spot_of(key.name_hash, key.hash);
 
     return index_find(m->e->map, &spot, &key);
 }
@@ -227,6 +227,35 @@ TEST(any_entry_can_be_taken_out_of_a_ring)
     ck_assert_ptr_null(ring_remove(f.e->map, f.of[(_i + 4) % 5]));
 }
 
+static int grow_and_die(void *many)
+{
+    struct many *m = many;
+
+    m->e = unit_open();
+    setenv("ENQ_CRASH", "lines.claimed", 1);
+    lock_all(m);
+    return 1;
+}
+
+TEST(lines_claimed_by_the_dead_are_used_by_the_next)
+{
+    struct enq *e = unit_open();
+    struct many *m = many_of_shard(e, 7);
+    unsigned pages = 0;
+
+    for (int i = 0; i < 3; i++)
+        unit_killed(unit_fork(grow_and_die, m));
+    lock_all(m);
+    for (uint32_t i = 0; i < e->map->h->pages_used; i++)
+        pages +=
+            e->map->pages[i].kind == PAGE_LINES && e->map->pages[i].owner == 7;
+    ck_assert_uint_eq(lines_in(e->map->shards[7].n_segments),
+        lines_in(1 + pages));
+    ck_assert_uint_gt(pages, 0);
+    free(m);
+    enq_close(e);
+}
+
 TEST(a_ring_that_does_not_close_is_damaged)
 {
     struct five f = five_entries();
@@ -244,6 +273,47 @@ TEST(a_ring_that_does_not_close_is_damaged)
     ck_assert(ring.damaged);
 }
 
+/* Shards of ids, too, and those of a name that always has an '@' lock: no
+   line has more than a few objects that found no slot. */
+static void no_long_chains(struct map *map)
+{
+    for (uint32_t shard = 0; shard < SHARDS_ALL; shard++) {
+        for (uint32_t i = 0; i < map->shards[shard].n_lines; i++) {
+            ref_t ref = at_line(map, shard, i)->more;
+            unsigned n = 0;
+
+            for (; ref != 0; n++)
+                ref = shard < SHARDS ? at_entry(map, ref)->spill
+                                     : at_entry(map, ref)->id_spill;
+            ck_assert_uint_le(n, 20);
+        }
+    }
+}
+
+#define GROWN (UNIT_SANITIZED ? 10000 : 20000)
+
+TEST(lines_are_added_for_ids_and_beside_a_generic_lock)
+{
+    struct enq_open_opts opts = {.size = sizeof(opts), .slots = 2 * GROWN};
+    struct enq *e = unit_open_with(&opts);
+    struct enq_grant g;
+    char field[16], id[16];
+
+    want(ENQ_OK, unit_lock(e, "n", "@", ENQ_MODE_S, &g));
+    for (int i = 0; i < GROWN; i++) {
+        snprintf(field, sizeof(field), "%d", i);
+        snprintf(id, sizeof(id), "id-%d", i);
+        want(ENQ_OK,
+            enq_lock(e,
+                ENQ_REQ(.name = i < GROWN / 4 ? "n" : "m", .key = {field},
+                    .mode = ENQ_MODE_S, .id = id),
+                &g));
+    }
+    no_long_chains(e->map);
+    unit_healthy(e);
+    enq_close(e);
+}
+
 int main(void)
 {
     unit_begin("index");
@@ -251,8 +321,11 @@ int main(void)
     ADD(keys_removed_in_any_order_leave_the_others_found);
     ADD(keys_that_come_and_go_leave_no_trace);
     ADD(ids_in_thousands_are_all_found);
+    ADD_IF(!UNIT_TSAN, "the thread sanitizer cannot fork",
+        lines_claimed_by_the_dead_are_used_by_the_next);
     ADD(a_ring_is_in_order_of_arrival);
     ADD_LOOP(any_entry_can_be_taken_out_of_a_ring, 5);
     ADD(a_ring_that_does_not_close_is_damaged);
+    ADD(lines_are_added_for_ids_and_beside_a_generic_lock);
     return unit_end();
 }

@@ -74,7 +74,7 @@ static void pack(struct key *key, char *buf, const char *name,
         req.key[i] = w->of[i]->text;
         req.literal |= (uint32_t)w->of[i]->literal << i;
     }
-    want(0, key_pack(key, buf, &req, 99));
+    want(0, key_pack(key, buf, KEY_BYTES_MAX, &req, 99));
 }
 
 static struct {
@@ -163,7 +163,7 @@ TEST(literal_bits_beyond_the_fields_mean_nothing)
     char buf[KEY_BYTES_MAX];
     struct key key;
 
-    want(0, key_pack(&key, buf, &req, 1));
+    want(0, key_pack(&key, buf, KEY_BYTES_MAX, &req, 1));
     ck_assert_uint_eq(key.literal, 0);
     ck_assert_uint_eq(key.generic, 1);
 }
@@ -187,7 +187,7 @@ static int pack_only(const struct enq_req *req)
     char *buf = unit_at_edge(repeat('x', KEY_BYTES_MAX), KEY_BYTES_MAX);
     struct key key;
 
-    return key_pack(&key, buf, req, 1);
+    return key_pack(&key, buf, KEY_BYTES_MAX, req, 1);
 }
 
 /* Sizes count the zero, as the constants of enq.h do. */
@@ -254,7 +254,7 @@ TEST(sixteen_fields_are_all_taken)
 
     for (unsigned i = 0; i < ENQ_KEY_FIELDS_MAX; i++) {
         req.key[i] = i == 15 ? "@" : "f";
-        want(0, key_pack(&key, buf, &req, 1));
+        want(0, key_pack(&key, buf, KEY_BYTES_MAX, &req, 1));
         ck_assert_uint_eq(key.fields, i + 1);
     }
     ck_assert_uint_eq(key.generic, 1u << 15);

@@ -105,9 +105,22 @@ static void retry_and_wait(struct enq_req *r)
     r->retries = 1;
     r->wait_ms = 1;
 }
-static void heartbeat(struct enq_req *r)
+static void heartbeat_negative(struct enq_req *r)
 {
-    r->heartbeat_ms = 1;
+    r->heartbeat_ms = -1;
+}
+static void heartbeat_late(struct enq_req *r)
+{
+    r->heartbeat_ms = r->ttl_ms = 1000;
+}
+static void heartbeat_of_default(struct enq_req *r)
+{
+    r->heartbeat_ms = 15 * 60 * 1000;
+}
+static void heartbeat_without_ttl(struct enq_req *r)
+{
+    r->heartbeat_ms = 1000;
+    r->ttl_ms = ENQ_FOREVER;
 }
 static void delay(struct enq_req *r)
 {
@@ -152,8 +165,11 @@ static const struct {
     {ttl_least, -EINVAL, "negative"},
     {retry_negative, -EINVAL, "retry -1"},
     {retry_and_wait, -EINVAL, "retry"},
-    {heartbeat, -EOPNOTSUPP, "heartbeat"},
-    {delay, -EOPNOTSUPP, "delay"},
+    {heartbeat_negative, -EINVAL, "heartbeat of -1"},
+    {heartbeat_late, -EINVAL, "too late"},
+    {heartbeat_of_default, -EINVAL, "too late"},
+    {heartbeat_without_ttl, -EINVAL, "ttl"},
+    {delay, -EINVAL, "delay of -1"},
     {size_zero, -EINVAL, "size"},
     {size_seven, -EINVAL, "size"},
     {size_huge, -EINVAL, "size"},
@@ -366,7 +382,7 @@ TEST(a_ttl_ends_at_its_time_and_not_before)
     pass_ms(ttls[_i]);
     want(ENQ_OK, enq_valid(e, g.handle));
     want(ENQ_BUSY, lock_e(e, "b", &h));
-    pass_ms(1100);
+    pass_ms(2100); /* of a long one the coarse clock's lag is added */
     want(ENQ_EXPIRED, enq_valid(e, g.handle));
     want(ENQ_OK, lock_e(e, "b", &h));
     want(ENQ_EXPIRED, enq_renew(e, g.handle, g.token, 0));

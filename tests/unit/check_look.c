@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "api/attachment.h"
 #include "sync/sys.h"
+#include "table/survey.h"
+#include "table/tell.h"
 #include "unit.h"
 
 static int lock_by(struct enq *e, const char *name, const char *field,
@@ -132,6 +135,64 @@ TEST(a_list_is_by_arrival_over_all_objects)
     want(ENQ_OK, enq_list(e, NULL, NULL, info, 10, NULL));
     for (int i = 0; i < 10; i++)
         ck_assert_int_eq(atoi(info[i].key), i);
+    enq_close(e);
+}
+
+/* Found already, and not yet copied: a list of all stops nobody. */
+static struct survey_found find_one(struct enq *e)
+{
+    struct survey_found found[2];
+    struct survey_filter all = {NULL, NULL};
+
+    ck_assert_uint_eq(survey_list(e->map, &all, found, 2), 1);
+    return found[0];
+}
+
+TEST(a_lock_that_is_demoted_while_a_list_is_made_is_in_it)
+{
+    struct enq *e = unit_open();
+    struct tell_clocks clocks = tell_clocks();
+    struct survey_found found;
+    struct enq_info info;
+    struct enq_grant g;
+
+    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_E, &g));
+    found = find_one(e);
+    want(ENQ_OK, enq_demote(e, g.handle, g.token));
+    ck_assert(tell_info(e->map, found.e, found.state, &clocks, &info));
+    ck_assert_uint_eq(info.mode, ENQ_MODE_S);
+    want(ENQ_OK, enq_unlock(e, g.handle, g.token));
+    ck_assert(!tell_info(e->map, found.e, found.state, &clocks, &info));
+    enq_close(e);
+}
+
+TEST(a_request_that_is_granted_while_a_list_is_made_waits_in_it)
+{
+    struct enq *e = unit_open();
+    struct tell_clocks clocks = tell_clocks();
+    struct survey_found found[3];
+    struct survey_filter all = {NULL, NULL};
+    struct enq_info info[2];
+    struct enq_grant g, later;
+    struct enq_event event = {0};
+    uint64_t ticket;
+    size_t waiting = 0;
+
+    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_X, &g));
+    want(ENQ_PENDING,
+        enq_start(e,
+            ENQ_REQ(.name = "n", .key = {"f"}, .mode = ENQ_MODE_S,
+                .wait_ms = ENQ_FOREVER),
+            &later, &ticket));
+    ck_assert_uint_eq(survey_list(e->map, &all, found, 3), 2);
+    want(ENQ_OK, enq_unlock(e, g.handle, g.token));
+    eventually(enq_next(e, &event) == ENQ_OK);
+    for (int i = 0; i < 2; i++) {
+        bool there =
+            tell_info(e->map, found[i].e, found[i].state, &clocks, &info[i]);
+        waiting += there && info[i].waiting;
+    }
+    ck_assert_uint_eq(waiting, 1);
     enq_close(e);
 }
 
@@ -419,6 +480,8 @@ int main(void)
     ADD(an_entry_is_told_as_it_was_asked_for);
     ADD_LOOP(a_list_has_what_matches_each_object_by_arrival, LENGTH(filters));
     ADD(a_list_is_by_arrival_over_all_objects);
+    ADD(a_lock_that_is_demoted_while_a_list_is_made_is_in_it);
+    ADD(a_request_that_is_granted_while_a_list_is_made_waits_in_it);
     ADD(a_list_that_is_too_short_says_how_many_there_are);
     ADD(waiters_are_listed_after_holders);
     ADD(thousands_are_listed);

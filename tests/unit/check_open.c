@@ -283,6 +283,20 @@ TEST(threads_may_open_and_close_at_once)
     ck_assert_uint_eq(done, 4);
 }
 
+/* glibc takes it from the helper thread's stack. */
+static __thread volatile char local[300 * 1024];
+
+TEST(a_program_with_much_thread_local_storage_opens_a_space)
+{
+    struct enq_grant g;
+    struct enq *e;
+
+    local[sizeof(local) - 1] = 1;
+    e = unit_open();
+    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_X, &g));
+    enq_close(e);
+}
+
 int main(void)
 {
     unit_begin("open");
@@ -302,5 +316,6 @@ int main(void)
     ADD(an_unlinked_space_gives_no_new_locks_but_takes_old_ones_back);
     ADD(a_space_whose_file_is_removed_is_noticed);
     ADD(threads_may_open_and_close_at_once);
+    ADD(a_program_with_much_thread_local_storage_opens_a_space);
     return unit_end();
 }

@@ -89,11 +89,11 @@ static void next_of_the_gate(const struct enq *e, unsigned *i, char name[16])
     char bytes[KEY_BYTES_MAX];
     struct key n, other;
 
-    key_pack(&n, bytes, &req, e->map->hash_seed);
+    key_pack(&n, bytes, KEY_BYTES_MAX, &req, e->map->hash_seed);
     req.name = name;
     do {
         snprintf(name, 16, "n%u", ++*i);
-        key_pack(&other, bytes, &req, e->map->hash_seed);
+        key_pack(&other, bytes, KEY_BYTES_MAX, &req, e->map->hash_seed);
     } while (gate_of_hash(other.name_hash) != gate_of_hash(n.name_hash));
 }
 

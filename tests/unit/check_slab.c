@@ -232,6 +232,30 @@ TEST(large_entries_are_given_back_and_taken_again)
     enq_close(e);
 }
 
+/* No look through all slabs for each: a session may have 100,000 of them. */
+TEST(a_large_entry_that_is_given_back_lies_at_hand)
+{
+    struct enq *e = open_for(2100);
+    const struct thread *t = thread_enter(e->map);
+    char text[ENQ_KEY_BYTES];
+    struct enq_grant g[90], more;
+    unsigned at_hand;
+
+    long_text(text, 400);
+    for (int i = 0; i < 90; i++) {
+        text[0] = (char)('!' + i);
+        want(ENQ_OK, unit_lock(e, "n", text, ENQ_MODE_X, &g[i]));
+    }
+    at_hand = t->magazine->large.n;
+    want(ENQ_OK, enq_unlock(e, g[7].handle, 0));
+    ck_assert_uint_eq(t->magazine->large.n, at_hand + 1);
+    want(ENQ_OK, unit_lock(e, "other", text, ENQ_MODE_X, &more));
+    ck_assert_uint_eq((more.handle ^ g[7].handle) << (64 - HANDLE_REF_BITS), 0);
+    ck_assert_uint_eq(t->magazine->large.n, at_hand);
+    unit_healthy(e);
+    enq_close(e);
+}
+
 /* --- handles --- */
 
 TEST(a_handle_is_never_used_for_another_lock)
@@ -282,6 +306,22 @@ TEST(random_handles_name_nothing)
     enq_close(e);
 }
 
+TEST(a_thousand_refusals_cost_no_entries)
+{
+    struct enq_open_opts opts = {.size = sizeof(opts), .slots = 42};
+    struct enq *e = unit_open_with(&opts);
+    struct enq_grant g, other;
+
+    want(ENQ_OK,
+        enq_lock(e, ENQ_REQ(.name = "n", .mode = ENQ_MODE_X, .owner = "a"),
+            &g));
+    for (int i = 0; i < 1000; i++)
+        want(ENQ_BUSY,
+            enq_lock(e, ENQ_REQ(.name = "n", .mode = ENQ_MODE_X, .owner = "b"),
+                &other));
+    enq_close(e);
+}
+
 int main(void)
 {
     unit_begin("slab");
@@ -295,7 +335,9 @@ int main(void)
     ADD(payloads_around_the_small_size_are_kept_whole);
     ADD(the_largest_request_is_kept_whole);
     ADD(large_entries_are_given_back_and_taken_again);
+    ADD(a_large_entry_that_is_given_back_lies_at_hand);
     ADD(a_handle_is_never_used_for_another_lock);
     ADD(random_handles_name_nothing);
+    ADD(a_thousand_refusals_cost_no_entries);
     return unit_end();
 }

@@ -12,6 +12,7 @@
 
 #include "api/attachment.h"
 #include "sync/life.h"
+#include "sync/word.h"
 #include "unit.h"
 
 static struct enq_stats stats(struct enq *e)
@@ -193,13 +194,73 @@ TEST(there_is_room_for_so_many_sessions_and_no_more)
     struct map *map = e->map;
 
     for (uint32_t i = 0; i < SESSIONS_MAX; i++)
-        if (shm_load(&map->sessions[i].ref) == 0)
+        if (shm_load(&map->sessions[i].ref) == 0) {
+            shm_store((uint32_t *)&map->sessions[i].life, (uint32_t)gettid());
             shm_store(&map->sessions[i].ref, 1u << SLOT_BITS | i);
+        }
     shm_store(&map->h->sessions_high, SESSIONS_MAX);
     want_why(-EAGAIN, enq_open(&other, unit_space(), NULL), "4096");
     shm_store(&map->sessions[SESSIONS_MAX - 1].ref, 0);
     want(ENQ_OK, enq_open(&other, unit_space(), NULL));
     enq_close(other);
+    enq_close(e);
+}
+
+TEST(a_process_may_have_a_thousand_attachments_and_no_more)
+{
+    static struct enq *all[1000];
+    struct enq *other = NULL;
+
+    for (unsigned i = 0; i < 1000; i++)
+        want(ENQ_OK, enq_open(&all[i], unit_space(), NULL));
+    want_why(-EAGAIN, enq_open(&other, unit_space(), NULL), "1000");
+    enq_close(all[999]);
+    want(ENQ_OK, enq_open(&all[999], unit_space(), NULL));
+    for (unsigned i = 0; i < 1000; i++)
+        enq_close(all[i]);
+}
+
+/* --- too many robust mutexes --- */
+
+#define OWN_MUTEXES 2500
+
+static int hold_many_and_a_word(void *arg)
+{
+    static pthread_mutex_t own[OWN_MUTEXES];
+    struct enq *e = unit_open();
+    struct thread *t = thread_enter(e->map);
+    pthread_mutexattr_t attr;
+
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+    for (unsigned i = 0; i < OWN_MUTEXES; i++) {
+        pthread_mutex_init(&own[i], &attr);
+        pthread_mutex_lock(&own[i]);
+    }
+    word_lock(t, &e->map->shards[5].word, RANK_SHARD);
+    shm_store_release((uint32_t *)arg, t->ref);
+    for (;;)
+        pause();
+    return 0;
+}
+
+/* The kernel marks the first 2,048: not ours, which is the oldest. */
+TEST(who_holds_too_many_robust_mutexes_is_noticed_by_its_keeper)
+{
+    uint32_t *ref = unit_shared(4);
+    struct enq *e = unit_open();
+    pid_t pid = unit_fork(hold_many_and_a_word, ref);
+    struct thread *t = thread_enter(e->map);
+
+    eventually(shm_load_acquire(ref) != 0);
+    ck_assert(!thread_is_dead(e->map, *ref));
+    unit_kill(pid);
+    ck_assert(!life_word_is_dead(*life_word(&at_thread(e->map, *ref)->life)));
+    eventually(thread_is_dead(e->map, *ref));
+    want(0, word_lock(t, &e->map->shards[5].word, RANK_SHARD));
+    word_unlock(t, &e->map->shards[5].word);
+    eventually(shm_load(&at_thread(e->map, *ref)->ref) != *ref);
+    ck_assert_uint_le(stats(e).threads, 2);
     enq_close(e);
 }
 
@@ -222,7 +283,7 @@ static void *enter_and_stay(void *arg)
     }
     shm_add(&c->in, 1);
     while (!shm_load_acquire(&c->go))
-        sys.sleep(&(struct sys_watch){&c->go, 0}, MONO_NEVER);
+        sys.sleep(&(struct sys_watch){&c->go, 0}, 1, MONO_NEVER);
     return NULL;
 }
 
@@ -262,6 +323,9 @@ int main(void)
     ADD(spaces_that_come_and_go_leak_no_descriptors);
     ADD(a_thousand_refused_opens_leak_nothing);
     ADD(there_is_room_for_so_many_sessions_and_no_more);
+    ADD(a_process_may_have_a_thousand_attachments_and_no_more);
+    ADD_IF(!UNIT_TSAN, "the thread sanitizer cannot fork",
+        who_holds_too_many_robust_mutexes_is_noticed_by_its_keeper);
     if (!UNIT_SANITIZED) /* too slow there */
         ADD(there_is_room_for_so_many_threads_and_no_more);
     return unit_end();

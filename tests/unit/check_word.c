@@ -237,12 +237,9 @@ int main(void)
     ADD(sleepers_get_the_word_of_a_killed_holder);
     ADD(a_sleeper_is_woken_when_the_word_is_free);
 #ifdef ENQ_DEBUG
-    tcase_add_test_raise_signal(unit_case, words_taken_against_their_rank_abort,
-        SIGABRT);
-    tcase_add_test_raise_signal(unit_case,
-        words_of_one_rank_taken_downwards_abort, SIGABRT);
-    tcase_add_test_raise_signal(unit_case,
-        a_word_given_back_that_was_not_held_aborts, SIGABRT);
+    ADD_ENDED_BY(SIGABRT, words_taken_against_their_rank_abort);
+    ADD_ENDED_BY(SIGABRT, words_of_one_rank_taken_downwards_abort);
+    ADD_ENDED_BY(SIGABRT, a_word_given_back_that_was_not_held_aborts);
 #endif
     ADD(words_may_be_given_back_in_any_order);
     return unit_end();

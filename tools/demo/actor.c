@@ -48,7 +48,7 @@ static _Noreturn void actor_run(struct actor *a)
 {
     struct enq *e;
 
-    a->answer.rc = enq_open(&e, stage_space(), NULL);
+    a->answer.rc = enq_open(&e, a->space, NULL);
     if (a->answer.rc != ENQ_OK) {
         snprintf(a->answer.why, TEXT_BYTES, "%s", enq_why());
         sem_post(&a->done);
@@ -117,28 +117,44 @@ int actor_do(struct actor *a, struct order o)
     return actor_end(a);
 }
 
+static int begin_as(struct actor *a, char owner)
+{
+    a->owner[0] = owner;
+    sem_init(&a->go, 1, 0);
+    sem_init(&a->done, 1, 0);
+    pid_t pid = stage_fork();
+    if (pid == 0)
+        actor_run(a);
+    a->pid = pid; /* the parent alone writes it: it will be killed */
+    return pid < 0 ? -1 : actor_end(a);
+}
+
 int actors_begin(struct stage *st)
 {
     for (unsigned i = 0; i < ACTORS; i++) {
         struct actor *a = &st->page->actors[i];
-        a->owner[0] = (char)('A' + i);
-        sem_init(&a->go, 1, 0);
-        sem_init(&a->done, 1, 0);
-        pid_t pid = stage_fork();
-        if (pid == 0)
-            actor_run(a);
-        a->pid = pid; /* the parent alone writes it: it will be killed */
-        if (pid < 0 || actor_end(a) != 0)
+        snprintf(a->space, sizeof(a->space), "%s", stage_space());
+        if (begin_as(a, (char)('A' + i)) != 0)
             return -1;
     }
     return 0;
 }
 
+int remote_begin(struct stage *st)
+{
+    struct actor *r = &st->page->actors[REMOTE];
+
+    snprintf(r->space, sizeof(r->space), "tcp://127.0.0.1:%u", st->port);
+    return begin_as(r, 'R');
+}
+
 void actors_end(struct stage *st)
 {
-    for (unsigned i = 0; i < ACTORS; i++) {
+    for (unsigned i = 0; i < ALL_ACTORS; i++) {
         struct actor *a = &st->page->actors[i];
         int status = 0;
+        if (a->pid == 0)
+            continue;
         actor_begin(a, (struct order){.verb = DO_LEAVE});
         while (waitpid(a->pid, &status, 0) < 0 && stage_signal() == 0)
             continue;

@@ -3,6 +3,7 @@
  *
  * stage   the lock space of this run, the shared page, and who is on it
  * actor   a process with one owner that does what the story tells it
+ *         (the remote one comes by TCP)
  * worker  a process of the rush: does what chance tells it, at full speed
  * object  what is locked in the rush; guard: what its lock protects there
  * tally   what a worker counts, in the shared page
@@ -20,7 +21,9 @@
 #include <sys/types.h>
 
 enum {
-    ACTORS = 4,
+    ACTORS = 4, /* of this host */
+    REMOTE = ACTORS,
+    ALL_ACTORS,
     WORKERS_MAX = 16,
     OBJECTS = 8,
     SAMPLES = 1 << 14, /* latencies that a worker keeps, the latest */
@@ -52,6 +55,7 @@ struct answer {
 
 struct actor {
     char owner[2];
+    char space[64];
     pid_t pid;
     sem_t go, done;
     struct order order;
@@ -89,7 +93,7 @@ struct tally {
 };
 
 struct page {
-    struct actor actors[ACTORS];
+    struct actor actors[ALL_ACTORS];
     struct guard guards[OBJECTS];
     struct tally tallies[WORKERS_MAX];
     _Atomic uint32_t stop;
@@ -124,8 +128,10 @@ uint64_t guard_writes(struct worker *w, unsigned object);
 
 struct stage {
     struct page *page;
-    struct enq *e;       /* the parent's own, for looking; opened late */
-    const char *lockctl; /* path */
+    struct enq *e; /* the parent's own, for looking; opened late */
+    const char *lockctl, *bridge; /* paths */
+    pid_t bridge_pid;
+    unsigned port; /* the bridge's */
     unsigned workers;
     double seconds;
     uint64_t seed;
@@ -141,7 +147,11 @@ pid_t stage_fork(void); /* as fork(); the child dies with us */
 int stage_pause(double seconds);
 int stage_signal(void); /* 0, or the one that came */
 
+int bridge_begin(struct stage *st); /* on any free port, or the last one */
+void bridge_end(struct stage *st, int sig);
+
 int actors_begin(struct stage *st);
+int remote_begin(struct stage *st);
 void actors_end(struct stage *st);
 void actor_begin(struct actor *a, struct order o);
 int actor_end(struct actor *a); /* 0; -1: no answer */
@@ -153,6 +163,7 @@ int scene_generic(struct stage *st);
 int scene_optimistic(struct stage *st);
 int scene_expiry(struct stage *st);
 int scene_rush(struct stage *st);
+int scene_remote(struct stage *st);
 int scene_table(struct stage *st);
 int scene_end(struct stage *st);
 

@@ -1,6 +1,6 @@
 /*
  * main.c - enq-demo: the story of enqueue locks, told by real processes in
- * some five seconds. Exit: 0 when every invariant held, 1 when one broke or
+ * some six seconds. Exit: 0 when every invariant held, 1 when one broke or
  * the show could not go on, 64 for a wrong command line.
  */
 #include "demo.h"
@@ -11,10 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OPT_LOCKCTL = 256, OPT_SECONDS, OPT_WORKERS, OPT_SEED };
+enum { OPT_LOCKCTL = 256, OPT_BRIDGE, OPT_SECONDS, OPT_WORKERS, OPT_SEED };
 
 static const struct option longs[] = {
     {"lockctl", required_argument, NULL, OPT_LOCKCTL},
+    {"bridge", required_argument, NULL, OPT_BRIDGE},
     {"seconds", required_argument, NULL, OPT_SECONDS},
     {"workers", required_argument, NULL, OPT_WORKERS},
     {"seed", required_argument, NULL, OPT_SEED},
@@ -33,6 +34,8 @@ static void usage(void)
            "  --seed N        replay the choices of an earlier rush\n"
            "  --lockctl PATH  the lockctl to show the table with (the one "
            "beside enq-demo)\n"
+           "  --bridge PATH   the enq-bridge to serve the remote client (the "
+           "one beside it)\n"
            "  --help\n",
         WORKERS_MAX);
 }
@@ -50,6 +53,9 @@ static int set_option(struct stage *st, int c)
     switch (c) {
     case OPT_LOCKCTL:
         st->lockctl = optarg;
+        return 0;
+    case OPT_BRIDGE:
+        st->bridge = optarg;
         return 0;
     case OPT_SECONDS:
         st->seconds = strtod(optarg, &end);
@@ -74,10 +80,11 @@ static int set_option(struct stage *st, int c)
     }
 }
 
-static const char *beside_us(const char *name)
+enum { PATH_BYTES = 4096 };
+
+static const char *beside_us(char path[PATH_BYTES], const char *name)
 {
-    static char path[4096];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 64);
+    ssize_t n = readlink("/proc/self/exe", path, PATH_BYTES - 64);
 
     if (n <= 0)
         return name;
@@ -85,6 +92,22 @@ static const char *beside_us(const char *name)
     char *slash = strrchr(path, '/');
     snprintf(slash + 1, 64, "%s", name);
     return path;
+}
+
+static int find_programs(struct stage *st)
+{
+    static char lockctl[PATH_BYTES], bridge[PATH_BYTES];
+
+    if (st->lockctl == NULL)
+        st->lockctl = beside_us(lockctl, "lockctl");
+    if (st->bridge == NULL)
+        st->bridge = beside_us(bridge, "enq-bridge");
+    if (access(st->lockctl, X_OK) != 0)
+        return wrong("lockctl", st->lockctl,
+            "a program to show the table with");
+    if (access(st->bridge, X_OK) != 0)
+        return wrong("bridge", st->bridge, "a program to serve remote clients");
+    return 0;
 }
 
 static int parse(struct stage *st, int argc, char **argv)
@@ -100,11 +123,7 @@ static int parse(struct stage *st, int argc, char **argv)
             argv[optind]);
         return -1;
     }
-    if (st->lockctl == NULL)
-        st->lockctl = beside_us("lockctl");
-    if (access(st->lockctl, X_OK) == 0)
-        return 0;
-    return wrong("lockctl", st->lockctl, "a program to show the table with");
+    return find_programs(st);
 }
 
 static int play(struct stage *st)
@@ -116,6 +135,7 @@ static int play(struct stage *st)
         scene_generic,
         scene_optimistic,
         scene_expiry,
+        scene_remote,
         scene_rush,
         scene_table,
         scene_end,

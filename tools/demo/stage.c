@@ -152,10 +152,11 @@ void stage_end(struct stage *st)
 {
     if (st->page == NULL)
         return;
-    for (unsigned i = 0; i < ACTORS; i++)
+    for (unsigned i = 0; i < ALL_ACTORS; i++)
         end_child(&st->page->actors[i].pid);
     for (unsigned i = 0; i < WORKERS_MAX; i++)
         end_child(&st->page->tallies[i].pid);
+    end_child(&st->bridge_pid);
     enq_close(st->e);
     st->e = NULL;
     enq_unlink(stage_space());

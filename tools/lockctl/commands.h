@@ -8,6 +8,7 @@
 
 extern const struct command lock_command, unlock_command, promote_command,
     renew_command, adopt_command, break_command, run_command, list_command,
-    who_command, stats_command, doctor_command, dump_command;
+    who_command, wait_command, watch_command, graph_command, stats_command,
+    doctor_command, dump_command;
 
 #endif

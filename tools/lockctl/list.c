@@ -21,24 +21,18 @@ static int no_memory(void)
 
 struct filter {
     const struct cli *cli;
-    const struct key *key; /* NULL: any */
+    const struct object *object; /* NULL: any */
 };
 
-/* "product" alone asks for everything of that name, "product/Computer" for
-   what overlaps it. */
 static bool list_keeps(const struct enq_info *info, const void *arg)
 {
     const struct filter *f = arg;
-    struct key key;
 
     if (f->cli->mode != 0 && info->mode != f->cli->mode)
         return false;
     if (f->cli->pid != 0 && info->pid != f->cli->pid)
         return false;
-    if (f->key == NULL || f->key->n == 0)
-        return true;
-    key_of_info(&key, info);
-    return key_overlap(&key, f->key);
+    return object_selects(f->object, info);
 }
 
 static void list_print(const struct cli *cli, struct row *const *top, size_t n)
@@ -71,7 +65,7 @@ static int list_show(const struct cli *cli, struct rows *rows)
 
 static int list_space(const struct cli *cli, const struct object *object)
 {
-    struct filter filter = {cli, object != NULL ? &object->key : NULL};
+    struct filter filter = {cli, object};
     struct rows rows = {.info = NULL};
     struct enq *e;
     int rc = space_open(cli, ENQ_OPEN_READONLY | ENQ_OPEN_EXISTING, &e);

@@ -1,9 +1,11 @@
 /*
  * lock.c - lockctl lock: a lock that outlives lockctl, until its ttl (LEASE)
- * or, with --keep, until somebody ends it (KEEP).
+ * or, with --keep, until somebody ends it (KEEP). With --heartbeat lockctl
+ * stays beside it and renews it.
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "ask.h"
 #include "commands.h"
@@ -11,66 +13,161 @@
 #include "rows.h"
 #include "values.h"
 
-static void print_json(const struct ask *ask)
+static void put_lock(const struct ask *ask, unsigned i)
 {
     struct rows rows = {.info = NULL};
     const struct row *row = NULL;
     struct cli anyone = *ask->cli;
 
     anyone.owner = NULL;
-    if (rows_fetch(&anyone, ask->e, ask->object->req.name, &rows) == DONE)
-        row = rows_find(&rows, ask->grant.handle);
-    json_open('{');
-    json_key_string("result", enq_result_name(ENQ_OK));
-    json_key_string("id", ask->id);
-    json_key_token("token", ask->grant.token);
+    if (rows_fetch(&anyone, ask->e, ask->object[i].req.name, &rows) == DONE)
+        row = rows_find(&rows, ask->grant[i].handle);
+    json_key_string("id", ask->id[i]);
+    json_key_token("token", ask->grant[i].token);
     json_key("lock");
     if (row != NULL)
         rows_json_row(row);
     else
         json_null(); /* its ttl is over already */
-    json_close('}');
-    json_end();
     rows_free(&rows);
 }
 
-static int lock_act(struct cli *cli)
+/* Of a set: "locks", a list. */
+static void print_json(const struct ask *ask)
+{
+    json_open('{');
+    json_key_string("result", enq_result_name(ENQ_OK));
+    if (ask->n == 1) {
+        put_lock(ask, 0);
+    } else {
+        json_key("locks");
+        json_open('[');
+        for (unsigned i = 0; i < ask->n; i++) {
+            json_open('{');
+            put_lock(ask, i);
+            json_close('}');
+        }
+        json_close(']');
+    }
+    json_close('}');
+    json_end();
+}
+
+static void print_text(const struct ask *ask)
+{
+    for (unsigned i = 0; i < ask->n; i++)
+        printf("%s %" PRIu64 "\n", ask->id[i], ask->grant[i].token);
+}
+
+/* What the user gets first: the lock. Who reads it may wait for it. A lock
+   whose id nobody got to know is given back. */
+static int print_lock(struct ask *ask)
+{
+    char text[512];
+
+    for (unsigned i = 0; ask->cli->verbose && i < ask->n; i++)
+        say("got %s: id %s", ask->object[i].spec, ask->id[i]);
+    if (ask->cli->json)
+        print_json(ask);
+    else
+        print_text(ask);
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return DONE;
+    ask_unlock(ask);
+    say("gave %s back, as its id cannot be told",
+        ask_text(ask, text, sizeof(text)));
+    return FAILED;
+}
+
+/* --heartbeat -------------------------------------------------------------- */
+
+static int gone(struct ask *ask, int result)
+{
+    bool is_end = result == ENQ_NOTHELD;
+
+    ask_unlock(ask); /* the rest of a set */
+
+    if (!is_end || ask->cli->verbose)
+        say("%s %s: %s", is_end ? "done with" : "lost",
+            ask->object[ask->at].spec, ask->why);
+    if (is_end)
+        return DONE;
+    return result > 0 ? LOST : status_of(result);
+}
+
+/* Until a signal, that gives the lock back, or the lock's end. */
+static int stay(struct ask *ask, const struct signals *signals)
+{
+    char text[512];
+
+    for (;;) {
+        struct signal_seen seen = signals_wait(signals, ask->events_fd, -1);
+        int result = ask_news(ask);
+        if (result != ENQ_OK)
+            return gone(ask, result);
+        if (!signal_ends(seen.number))
+            continue;
+        ask_unlock(ask);
+        if (ask->cli->verbose)
+            say("gave %s back: %s", ask_text(ask, text, sizeof(text)),
+                strsignal(seen.number));
+        return SIGNALLED + seen.number;
+    }
+}
+
+static int take(struct ask *ask)
 {
     struct signals signals;
-    struct object object;
-    struct ask ask = {
-        .cli = cli,
-        .object = &object,
-        .on_death = cli->keep ? ENQ_DEATH_KEEP : ENQ_DEATH_LEASE,
-        .ttl_ms = cli->ttl_ms,
-    };
 
-    if (cli->keep && cli->ttl_ms == 0)
-        ask.ttl_ms = ENQ_FOREVER;
-    int rc = object_parse(cli, cli->operand[0], &object);
-    if (rc != DONE)
-        return rc;
     if (!signals_take(&signals)) {
         say("no descriptor left");
         return FAILED;
     }
-    rc = ask_lock(&ask, &signals);
-    if (rc == DONE && cli->json)
-        print_json(&ask);
-    else if (rc == DONE)
-        printf("%s %" PRIu64 "\n", ask.id, ask.grant.token);
-    ask_end(&ask);
+    int rc = ask_open(ask, 0);
+    if (rc == DONE)
+        rc = ask_lock(ask, &signals);
+    if (rc == DONE)
+        rc = print_lock(ask);
+    if (rc == DONE && ask->heartbeat_ms > 0)
+        rc = stay(ask, &signals);
+    ask_end(ask);
     return rc;
 }
 
+static int lock_act(struct cli *cli)
+{
+    static struct object objects[ENQ_SET_MAX];
+    static struct ask ask;
+    int rc;
+
+    ask = (struct ask){
+        .cli = cli,
+        .object = objects,
+        .mode = cli->mode,
+        .on_death = cli->keep ? ENQ_DEATH_KEEP : ENQ_DEATH_LEASE,
+        .wait_ms = cli->wait_ms,
+    };
+    rc = object_parse_set(cli, objects, &ask.n);
+    if (rc == DONE)
+        rc = ask_lease(&ask, cli->keep ? ENQ_FOREVER : 0, false);
+    return rc == DONE ? take(&ask) : rc;
+}
+
 static const struct opt lock_opts[] = {
+    OPT('a', "also", "OBJ", "and this one, all or none; may be given again",
+        set_also),
     OPT('m', "mode", "MODE", "S, E (the default), X or O", set_mode),
     OPT_AS_IS('o', "owner", "OWNER",
         "who asks; else $ENQ_OWNER or user@host:pid", owner),
     OPT('n', "no-wait", NULL, "do not wait (the default)", set_no_wait),
     OPT('w', "wait", "SEC", "wait so long: 0.5, 10s, 2m, forever", set_wait),
+    OPT_AS_IS(0, "no-deadlock", NULL, "wait even if it closes a circle",
+        no_deadlock),
     OPT('t', "ttl", "TTL", "ends after: 90, 10s, 15m (the default), 2h, none",
         set_ttl),
+    OPT(0, "heartbeat", "SEC",
+        "stay, and renew the ttl (3 SEC) each SEC, until a signal",
+        set_heartbeat),
     OPT_AS_IS(0, "keep", NULL,
         "no ttl unless -t: stays until unlocked or broken", keep),
     OPT_END,
@@ -80,6 +177,11 @@ const struct command lock_command = {
     .name = "lock",
     .operands = "OBJ[/KEY...]",
     .what = "Takes a lock that stays; prints its id and its token.",
+    .more =
+        "With --also several are had as one set, or waited for as one; a line "
+        "for each.\nWith --heartbeat lockctl stays, too: a signal gives the "
+        "lock back; "
+        "exit code 0\nwhen somebody unlocks it, 79 when it is lost.",
     .opts = lock_opts,
     .least = 1,
     .most = 1,

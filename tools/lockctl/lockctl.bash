@@ -12,7 +12,7 @@ _lockctl_value()
     --color) echo 'auto always never' ;;
     --sort | --only)
         echo 'object argument mode owner pid command state age ttl token id' \
-            'spec'
+            'spec peer'
         ;;
     *) return 1 ;;
     esac
@@ -21,15 +21,18 @@ _lockctl_value()
 _lockctl_options()
 {
     local global='--space --json --color --quiet --verbose --help --version'
-    local take='--mode --owner --no-wait --wait --ttl'
+    local take='--also --mode --owner --no-wait --wait --no-deadlock --ttl'
 
     case $1 in
-    lock) echo "$take --keep $global" ;;
-    run) echo "$take --exit-code --grace --foreground $global" ;;
+    lock) echo "$take --heartbeat --keep $global" ;;
+    run) echo "$take --heartbeat --exit-code --grace --foreground $global" ;;
+    wait) echo "--mode --owner --wait $global" ;;
+    watch) echo "--owner --interval --wait $global" ;;
     unlock | promote) echo "--token $global" ;;
     renew) echo "--ttl --token $global" ;;
     break) echo "--confirm $global" ;;
     list) echo "--owner --mode --pid --waiting --sort --only $global" ;;
+    graph) echo "--name --dot --fail $global" ;;
     stats) echo "--interval $global" ;;
     doctor) echo "--fix $global" ;;
     *) echo "$global" ;;
@@ -62,10 +65,11 @@ _lockctl_scan()
         case ${words[i]} in
         --space=*) space=${words[i]#*=} ;;
         -S?*) space=${words[i]#-S} ;;
-        -[SmowtEgpi]) last=${words[i]} ;;
-        --space | --color | --mode | --owner | --wait | --ttl | --exit-code | \
-            --grace | --pid | --token | --sort | --only | --interval | \
-            --confirm) last=${words[i]} ;;
+        -[SamowtEgpi]) last=${words[i]} ;;
+        -n) [[ $command != graph ]] || last=--name ;;
+        --space | --color | --also | --mode | --owner | --wait | --ttl | \
+            --heartbeat | --exit-code | --grace | --pid | --token | --sort | \
+            --only | --interval | --confirm | --name) last=${words[i]} ;;
         -*) ;;
         *)
             operands+=("${words[i]}")
@@ -102,6 +106,8 @@ _lockctl()
     _lockctl_scan
     if [[ $last == -o || $last == --owner ]]; then
         _lockctl_reply < <(_lockctl_live owner "$space" "$program")
+    elif [[ $last == --name || $last == -a || $last == --also ]]; then
+        _lockctl_reply < <(_lockctl_live spec "$space" "$program")
     elif [[ $last == --confirm ]]; then
         _lockctl_reply <<<"${operands[1]}"
     elif [[ -n $last ]]; then
@@ -122,9 +128,9 @@ _lockctl_operand()
     case $command in
     '')
         _lockctl_reply < <(printf '%s\n' lock unlock promote renew run list \
-            who stats doctor dump adopt break)
+            who wait watch graph stats doctor dump adopt break)
         ;;
-    lock | run | list | who)
+    lock | run | list | who | wait | watch)
         _lockctl_reply < <(_lockctl_live spec "$space" "$program")
         ;;
     unlock | promote | renew | adopt | break)

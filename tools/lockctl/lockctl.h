@@ -18,8 +18,10 @@ enum status {
     NO_SPACE = 69,
     DAMAGED = 70,
     NOT_OBTAINED = 75,
+    DEADLOCKED = 76,
     NO_PERMISSION = 77,
     LOST = 79,
+    TIME_OVER = 124,
     RUN_FAILED = 125,
     RUN_UNABLE = 126,
     RUN_NOT_FOUND = 127,
@@ -75,12 +77,17 @@ struct cli {
     int n_operands;
 
     enum enq_mode mode; /* 0: none given */
-    const char *owner, *sort, *only, *confirm;
+    const char *owner, *sort, *only, *confirm, *name;
+    const char *also[ENQ_SET_MAX - 1]; /* the rest of a lock set */
+    unsigned n_also;
     int64_t wait_ms, ttl_ms, grace_ms, interval_ms;
+    int64_t heartbeat_ms; /* 0: not given; ENQ_FOREVER: none */
     uint64_t token;
     int32_t pid;
     int busy_status;
     bool keep, waiting, foreground, fix;
+    bool no_deadlock, dot, fail;
+    bool limited; /* wait_ms was given where there is no limit without */
 };
 
 /* Messages, on stderr, with control characters made visible --------------- */

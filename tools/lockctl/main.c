@@ -17,6 +17,9 @@ static const struct command *const commands[] = {
     &run_command,
     &list_command,
     &who_command,
+    &wait_command,
+    &watch_command,
+    &graph_command,
     &stats_command,
     &doctor_command,
     &dump_command,
@@ -36,11 +39,13 @@ static void print_help(void)
             commands[i]->what);
     printf("\noptions:\n");
     args_print_options(args_global);
-    printf("\nThe space is --space, else $ENQ_SPACE, else shm:enq. "
-           "lockctl(1) has examples.\n"
-           "Exit codes: 0 done, 64 usage, 69 no space, 70 space damaged, "
-           "75 not obtained or held,\n77 no permission, 79 lock is gone, "
-           "1 other failures; those of \"run\": see there.\n");
+    printf(
+        "\nThe space is --space, else $ENQ_SPACE, else shm:enq. "
+        "lockctl(1) has examples.\n"
+        "Exit codes: 0 done, 64 usage, 69 no space, 70 space damaged, "
+        "75 not obtained or held,\n76 deadlock, 77 no permission, 79 lock is "
+        "gone, 124 time over (wait, watch),\n1 other failures; those of "
+        "\"run\": see there.\n");
 }
 
 static void print_version(void)

@@ -42,6 +42,8 @@ const struct row *rows_find(const struct rows *rows, enq_handle handle);
 
 /* One row as a JSON object, with its waiters if it has any. */
 void rows_json_row(const struct row *row);
+/* One entry, without waiters. */
+void rows_json_info(const struct enq_info *info);
 /* "locks":[...] */
 void rows_json(struct row *const *top, size_t n);
 

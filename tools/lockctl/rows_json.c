@@ -42,6 +42,11 @@ static void put_process(const struct enq_info *info)
     char command[SYSTEM_COMMAND_BYTES];
 
     json_key_number("pid", info->pid);
+    json_key("peer");
+    if (info->peer[0] != '\0')
+        json_string(info->peer);
+    else
+        json_null();
     json_key("command");
     if (info->pid > 0 && system_command(info->pid, command))
         json_string(command);
@@ -86,17 +91,21 @@ static void put_members(const struct enq_info *info)
     json_key_string("on_death", death_word(info->on_death));
 }
 
+void rows_json_info(const struct enq_info *info)
+{
+    json_open('{');
+    put_members(info);
+    json_close('}');
+}
+
 void rows_json_row(const struct row *row)
 {
     json_open('{');
     put_members(row->info);
     json_key("waiters");
     json_open('[');
-    for (row = row->first_waiter; row != NULL; row = row->next_waiter) {
-        json_open('{');
-        put_members(row->info);
-        json_close('}');
-    }
+    for (row = row->first_waiter; row != NULL; row = row->next_waiter)
+        rows_json_info(row->info);
     json_close(']');
     json_close('}');
 }

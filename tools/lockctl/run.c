@@ -1,69 +1,37 @@
 /*
  * run.c - lockctl run: a program under a lock.
  *
- * The lock ends with the program, and the program ends with the lock: while
- * it runs lockctl looks every LOOK_MS whether the lock is still held. Whatever
- * happens to lockctl, the program does not go on unlocked.
+ * The lock ends with the program, and the program ends with the lock: lockctl
+ * sleeps until a signal, or an event of the lock. Whatever happens to lockctl,
+ * the program does not go on unlocked.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "ask.h"
 #include "child.h"
 #include "commands.h"
-#include "system.h"
 #include "values.h"
-
-#define LOOK_MS 50
 
 struct run {
     const struct cli *cli;
     struct ask ask;
     struct signals signals;
     struct child child;
-    int64_t renew_at_ms; /* 0: no ttl */
 };
-
-/* Holding the lock -------------------------------------------------------- */
-
-static void plan_renewal(struct run *run)
-{
-    if (run->ask.ttl_ms != ENQ_FOREVER)
-        run->renew_at_ms = system_now_ms() + run->ask.ttl_ms / 3;
-}
-
-/* A failed renewal is tried again at the next look: there is time left. */
-static void renew_if_due(struct run *run)
-{
-    const struct enq_grant *grant = &run->ask.grant;
-
-    if (run->renew_at_ms == 0 || system_now_ms() < run->renew_at_ms)
-        return;
-    if (enq_renew(run->ask.e, grant->handle, grant->token, 0) == ENQ_OK)
-        plan_renewal(run);
-}
-
-static int look_after_ms(const struct run *run)
-{
-    int64_t ms = LOOK_MS;
-
-    if (run->renew_at_ms != 0 && run->ask.ttl_ms / 3 < ms)
-        ms = run->ask.ttl_ms / 3;
-    return ms > 0 ? (int)ms : 1;
-}
 
 /* Until the program ends (ENQ_OK) or the lock is lost (why). */
 static int guard(struct run *run)
 {
     for (;;) {
         child_signal(&run->child,
-            signals_wait(&run->signals, -1, look_after_ms(run)));
+            signals_wait(&run->signals, run->ask.events_fd, -1));
         if (child_has_ended(&run->child))
             return ENQ_OK;
-        renew_if_due(run);
-        int rc = enq_valid(run->ask.e, run->ask.grant.handle);
+        int rc = ask_news(&run->ask);
         if (rc != ENQ_OK)
             return rc;
     }
@@ -73,8 +41,8 @@ static int guard(struct run *run)
 
 static int lost_while_running(struct run *run)
 {
-    say("lost %s: %s; ending %s (pid %d)", run->ask.object->spec, enq_why(),
-        run->child.name, (int)run->child.pid);
+    say("lost %s: %s; ending %s (pid %d)", run->ask.object[run->ask.at].spec,
+        run->ask.why, run->child.name, (int)run->child.pid);
     child_end(&run->child, run->cli->grace_ms, &run->signals);
     return LOST;
 }
@@ -83,26 +51,49 @@ static int lost_while_running(struct run *run)
    the look before and the program's end. */
 static int ended(struct run *run)
 {
-    const struct enq_grant *grant = &run->ask.grant;
-    int rc = enq_unlock(run->ask.e, grant->handle, grant->token);
+    int rc = ask_unlock(&run->ask);
+    char text[512];
 
     if (rc == ENQ_OK)
         return run->child.status;
-    say("lost %s before %s ended with %d: %s", run->ask.object->spec,
-        run->child.name, run->child.status, enq_why());
+    say("lost %s before %s ended with %d: %s",
+        ask_text(&run->ask, text, sizeof(text)), run->child.name,
+        run->child.status, enq_why());
     return rc > 0 ? LOST : status_of(rc);
 }
 
 /* The program ------------------------------------------------------------- */
 
+static void tell_objects(const struct ask *ask, size_t n)
+{
+    char *text = malloc(n), *at = text;
+
+    if (text == NULL)
+        return;
+    for (unsigned i = 0; i < ask->n; i++)
+        at += sprintf(at, "%s%s", ask->object[i].spec,
+            i + 1 < ask->n ? "\n" : "");
+    setenv("ENQ_OBJECT", text, 1);
+    free(text);
+}
+
+/* Of a set: a line for each lock, in the order of the command line. */
 static void tell_program(const struct ask *ask)
 {
-    char token[24];
+    static char ids[ENQ_SET_MAX * 40], tokens[ENQ_SET_MAX * 24];
+    char *id = ids, *token = tokens;
+    size_t n = 1;
 
-    snprintf(token, sizeof(token), "%" PRIu64, ask->grant.token);
-    setenv("ENQ_LOCK_ID", ask->id, 1);
-    setenv("ENQ_TOKEN", token, 1);
-    setenv("ENQ_OBJECT", ask->object->spec, 1);
+    for (unsigned i = 0; i < ask->n; i++) {
+        const char *end = i + 1 < ask->n ? "\n" : "";
+
+        id += sprintf(id, "%s%s", ask->id[i], end);
+        token += sprintf(token, "%" PRIu64 "%s", ask->grant[i].token, end);
+        n += strlen(ask->object[i].spec) + 1;
+    }
+    setenv("ENQ_LOCK_ID", ids, 1);
+    setenv("ENQ_TOKEN", tokens, 1);
+    tell_objects(ask, n);
 }
 
 /* In a group of its own a program could not read from the terminal. */
@@ -116,7 +107,6 @@ static int run_program(struct run *run)
         say("cannot start a process for %s", run->cli->operand[1]);
         return RUN_FAILED;
     }
-    plan_renewal(run);
     return guard(run) == ENQ_OK ? ended(run) : lost_while_running(run);
 }
 
@@ -127,43 +117,66 @@ static int no_lock(const struct cli *cli, int rc)
     return rc == FAILED ? RUN_FAILED : rc;
 }
 
+static int lock_and_run(struct run *run)
+{
+    int rc = ask_open(&run->ask, 0);
+
+    if (rc == DONE)
+        rc = ask_lock(&run->ask, &run->signals);
+    if (rc != DONE)
+        return no_lock(run->cli, rc);
+    for (unsigned i = 0; run->cli->verbose && i < run->ask.n; i++)
+        say("got %s: id %s", run->ask.object[i].spec, run->ask.id[i]);
+    return run_program(run);
+}
+
 static int run_act(struct cli *cli)
 {
-    struct object object;
-    struct run run = {
+    static struct object objects[ENQ_SET_MAX];
+    static struct run run;
+    int rc;
+
+    run = (struct run){
         .cli = cli,
         .ask =
             {
                 .cli = cli,
-                .object = &object,
+                .object = objects,
+                .mode = cli->mode,
                 .on_death = ENQ_DEATH_RELEASE,
-                .ttl_ms = cli->ttl_ms != 0 ? cli->ttl_ms : ENQ_FOREVER,
+                .wait_ms = cli->wait_ms,
             },
     };
-
-    int rc = object_parse(cli, cli->operand[0], &object);
+    rc = object_parse_set(cli, objects, &run.ask.n);
+    if (rc == DONE)
+        rc = ask_lease(&run.ask, ENQ_FOREVER, true);
     if (rc != DONE)
         return rc;
     if (!signals_take(&run.signals)) {
         say("no descriptor left");
         return RUN_FAILED;
     }
-    rc = ask_lock(&run.ask, &run.signals);
-    rc = rc == DONE ? run_program(&run) : no_lock(cli, rc);
+    rc = lock_and_run(&run);
     ask_end(&run.ask);
     return rc;
 }
 
 static const struct opt run_opts[] = {
+    OPT('a', "also", "OBJ", "and this one, all or none; may be given again",
+        set_also),
     OPT('m', "mode", "MODE", "S, E (the default), X or O", set_mode),
     OPT_AS_IS('o', "owner", "OWNER",
         "who asks; else $ENQ_OWNER or user@host:pid", owner),
     OPT('n', "no-wait", NULL, "do not wait (the default)", set_no_wait),
     OPT('w', "wait", "SEC", "wait so long: 0.5, 10s, 2m, forever", set_wait),
+    OPT_AS_IS(0, "no-deadlock", NULL, "wait even if it closes a circle",
+        no_deadlock),
     OPT('E', "exit-code", "N", "exit code when not obtained, instead of 75",
         set_busy_status),
-    OPT('t', "ttl", "TTL", "a ttl, renewed at each third (none by default)",
+    OPT('t', "ttl", "TTL", "a ttl, renewed while CMD runs (none by default)",
         set_ttl),
+    OPT(0, "heartbeat", "SEC",
+        "renew it each SEC (a third of the ttl), or: none", set_heartbeat),
     OPT('g', "grace", "SEC", "from TERM to KILL when the lock is lost (5)",
         set_grace),
     OPT_AS_IS('F', "foreground", NULL, "no process group of its own for CMD",
@@ -176,9 +189,10 @@ const struct command run_command = {
     .operands = "OBJ[/KEY...] [--] CMD...",
     .what = "Runs a program while holding a lock.",
     .more = "Its exit code is the program's, 128+n after signal n; 75 the lock "
-            "was not\nobtained, 79 it was lost, 125 lockctl failed, 126 CMD "
-            "cannot be run, 127 CMD\nis not found. CMD finds ENQ_LOCK_ID, "
-            "ENQ_TOKEN and ENQ_OBJECT in its environment.",
+            "was not\nobtained, 76 for a deadlock, 79 it was lost, 125 lockctl "
+            "failed, 126 CMD\ncannot be run, 127 CMD is not found. CMD finds "
+            "ENQ_LOCK_ID, ENQ_TOKEN and\nENQ_OBJECT in its environment; of "
+            "several locks (--also) a line for each.",
     .opts = run_opts,
     .least = 2,
     .most = -1,

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "json.h"
@@ -23,7 +24,7 @@ static const struct {
     {ENQ_TIMEDOUT, NOT_OBTAINED},
     {ENQ_EXISTS, NOT_OBTAINED},
     {ENQ_REFUSED, NOT_OBTAINED},
-    {ENQ_DEADLOCK, NOT_OBTAINED},
+    {ENQ_DEADLOCK, DEADLOCKED},
     {ENQ_CANCELLED, NOT_OBTAINED},
     {ENQ_NOTHELD, LOST},
     {ENQ_EXPIRED, LOST},
@@ -37,6 +38,13 @@ static const struct {
     {ENQ_EGONE, NO_SPACE},
     {ENQ_ELEASE, NO_SPACE},
     {ENQ_ENAMESPACE, NO_SPACE},
+    {-ECONNREFUSED, NO_SPACE}, /* of a bridge, to the end */
+    {-ECONNRESET, NO_SPACE},
+    {-EHOSTUNREACH, NO_SPACE},
+    {-ENETUNREACH, NO_SPACE},
+    {-ENOTCONN, NO_SPACE},
+    {-ETIMEDOUT, NO_SPACE},
+    {-EPROTO, NO_SPACE},
     {ENQ_ECORRUPT, DAMAGED},
     {ENQ_EVERSION, DAMAGED},
     {-EACCES, NO_PERMISSION},
@@ -191,6 +199,15 @@ static void blocked_message(char *out, size_t n, const struct refusal *refusal)
             refusal->object, holder, queue);
 }
 
+/* The circle is libenq's to tell; whoever reads it wants to know what next. */
+static void deadlock_message(char *out, size_t n, const struct refusal *refusal)
+{
+    snprintf(out, n,
+        "%.700s; so waiting would never end: give back what others wait for, "
+        "then ask again (\"lockctl graph\" shows who waits)",
+        refusal->why);
+}
+
 int say_refusal(const struct cli *cli, const struct refusal *refusal)
 {
     bool program_prints = cli->command->starts_program;
@@ -198,6 +215,8 @@ int say_refusal(const struct cli *cli, const struct refusal *refusal)
 
     if (names_blocker(refusal))
         blocked_message(message, sizeof(message), refusal);
+    else if (refusal->result == ENQ_DEADLOCK)
+        deadlock_message(message, sizeof(message), refusal);
     else
         snprintf(message, sizeof(message), "%s", refusal->why);
     if (!cli->quiet || refusal->result < 0)
@@ -228,6 +247,14 @@ static int say_no_space(const struct cli *cli)
     return say_refusal(cli, &refusal);
 }
 
+/* A socket that is not there: no lock brings it into being. */
+static bool is_bridge(const struct cli *cli)
+{
+    const char *space = cli->space != NULL ? cli->space : getenv("ENQ_SPACE");
+
+    return space != NULL && strncmp(space, "unix:", 5) == 0;
+}
+
 int space_open(const struct cli *cli, uint32_t flags, struct enq **out)
 {
     struct enq_open_opts opts = {.size = sizeof(opts), .flags = flags};
@@ -235,7 +262,7 @@ int space_open(const struct cli *cli, uint32_t flags, struct enq **out)
 
     if (rc == ENQ_OK)
         return DONE;
-    if (rc == -ENOENT && (flags & ENQ_OPEN_EXISTING) != 0)
+    if (rc == -ENOENT && (flags & ENQ_OPEN_EXISTING) != 0 && !is_bridge(cli))
         return say_no_space(cli);
     return say_why(cli, rc);
 }

@@ -21,13 +21,18 @@ static void read_command(int32_t pid, char out[SYSTEM_COMMAND_BYTES])
     fclose(f);
 }
 
-/* A long list names the same few processes again and again. */
+static struct {
+    int32_t pid;
+    char name[SYSTEM_COMMAND_BYTES];
+} known[256];
+
+void system_forget(void)
+{
+    memset(known, 0, sizeof(known));
+}
+
 bool system_command(int32_t pid, char out[SYSTEM_COMMAND_BYTES])
 {
-    static struct {
-        int32_t pid;
-        char name[SYSTEM_COMMAND_BYTES];
-    } known[256];
     size_t i = (uint32_t)pid % 256;
 
     if (known[i].pid != pid) {
@@ -38,10 +43,20 @@ bool system_command(int32_t pid, char out[SYSTEM_COMMAND_BYTES])
     return out[0] != '\0';
 }
 
-int64_t system_now_ms(void)
+static int64_t clock_ms(clockid_t clock)
 {
     struct timespec ts;
 
-    clock_gettime(CLOCK_MONOTONIC, &ts);
+    clock_gettime(clock, &ts);
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+int64_t system_now_ms(void)
+{
+    return clock_ms(CLOCK_MONOTONIC);
+}
+
+int64_t system_wall_ms(void)
+{
+    return clock_ms(CLOCK_REALTIME);
 }

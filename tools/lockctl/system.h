@@ -13,7 +13,14 @@
    is no safer to print than an owner's. */
 bool system_command(int32_t pid, char out[SYSTEM_COMMAND_BYTES]);
 
+/* Names are remembered, for a long list names the same few again and again;
+   a number that was looked up long ago may be another process's. */
+void system_forget(void);
+
 /* Since some start, never set back. */
 int64_t system_now_ms(void);
+
+/* Since 1970. */
+int64_t system_wall_ms(void);
 
 #endif

@@ -72,6 +72,16 @@ static void cell_command(const struct enq_info *info, char out[TEXT_BYTES])
     text_clean(out, TEXT_BYTES, known ? command : "-");
 }
 
+/* Of what a bridge notes there, the host or user. */
+static void cell_peer(const struct enq_info *info, char out[TEXT_BYTES])
+{
+    char peer[ENQ_PEER_BYTES];
+
+    snprintf(peer, sizeof(peer), "%.*s", (int)strcspn(info->peer, "#"),
+        info->peer);
+    text_clean(out, TEXT_BYTES, peer[0] != '\0' ? peer : "-");
+}
+
 static void cell_state(const struct enq_info *info, char out[TEXT_BYTES])
 {
     snprintf(out, TEXT_BYTES, "%s", row_state(info));
@@ -147,11 +157,12 @@ static const struct column columns[] = {
     {"id", "ID", cell_id, NULL},
     /* From here on for --only and --sort alone. */
     {"spec", NULL, cell_spec, NULL},
+    {"peer", NULL, cell_peer, NULL},
 };
 
 enum {
     N_COLUMNS = sizeof(columns) / sizeof(columns[0]),
-    N_SHOWN = N_COLUMNS - 1
+    N_SHOWN = N_COLUMNS - 2
 };
 
 static const struct column *find_column(const char *name)

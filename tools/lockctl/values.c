@@ -111,6 +111,14 @@ const char *set_mode(struct cli *cli, const char *value)
     return NULL;
 }
 
+const char *set_also(struct cli *cli, const char *value)
+{
+    if (cli->n_also == ENQ_SET_MAX - 1)
+        return "one too many: a set has 64 locks at most";
+    cli->also[cli->n_also++] = value;
+    return NULL;
+}
+
 const char *set_no_wait(struct cli *cli, const char *value)
 {
     (void)value;
@@ -128,6 +136,12 @@ const char *set_wait(struct cli *cli, const char *value)
                                             : "no time (0.5, 10s, 2m, forever)";
 }
 
+const char *set_limit(struct cli *cli, const char *value)
+{
+    cli->limited = true;
+    return set_wait(cli, value);
+}
+
 /* 0 would mean libenq's default, which nobody who writes 0 expects. */
 const char *set_ttl(struct cli *cli, const char *value)
 {
@@ -137,6 +151,17 @@ const char *set_ttl(struct cli *cli, const char *value)
     }
     if (!parse_time(value, &cli->ttl_ms) || cli->ttl_ms == 0)
         return "no time above 0 (90, 500ms, 10s, 15m, 2h, none)";
+    return NULL;
+}
+
+const char *set_heartbeat(struct cli *cli, const char *value)
+{
+    if (strcmp(value, "none") == 0) {
+        cli->heartbeat_ms = ENQ_FOREVER;
+        return NULL;
+    }
+    if (!parse_time(value, &cli->heartbeat_ms) || cli->heartbeat_ms == 0)
+        return "no time above 0 (500ms, 10s, 2m, none)";
     return NULL;
 }
 

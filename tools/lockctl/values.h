@@ -13,10 +13,13 @@ bool parse_time(const char *text, int64_t *ms);
 /* Setters for struct opt: NULL, or what is wrong. */
 const char *set_color(struct cli *cli, const char *value);
 
+const char *set_also(struct cli *cli, const char *value);
 const char *set_mode(struct cli *cli, const char *value);
 const char *set_no_wait(struct cli *cli, const char *value);
 const char *set_wait(struct cli *cli, const char *value);
+const char *set_limit(struct cli *cli, const char *value);
 const char *set_ttl(struct cli *cli, const char *value);
+const char *set_heartbeat(struct cli *cli, const char *value);
 const char *set_grace(struct cli *cli, const char *value);
 const char *set_interval(struct cli *cli, const char *value);
 const char *set_token(struct cli *cli, const char *value);

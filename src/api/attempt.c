@@ -1,0 +1,182 @@
+/*
+ * attempt.c - floor 5: a request as its caller wrote it (see attempt.h).
+ */
+#include "api/attempt.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "base/hash.h"
+#include "table/heal.h"
+#include "table/hold.h"
+
+#define DELAY_MOST_MS (24 * 3600 * 1000)
+#define RETRY_DEFAULT_MS 5
+#define RETRY_CAP_MS 10000
+
+/* --- what is asked for --- */
+
+static int judge_heartbeat(const struct enq_req *req)
+{
+    int64_t ttl_ms = req->ttl_ms == 0 ? TTL_DEFAULT_MS : req->ttl_ms;
+
+    if (req->heartbeat_ms < 0 || ttl_ms == ENQ_FOREVER)
+        return why(-EINVAL,
+            "a heartbeat of %lld ms renews a ttl, and is shorter than it",
+            (long long)req->heartbeat_ms);
+    if (req->heartbeat_ms >= ttl_ms)
+        return why(-EINVAL,
+            "a heartbeat of %lld ms comes too late for a ttl of %lld ms",
+            (long long)req->heartbeat_ms, (long long)ttl_ms);
+    return 0;
+}
+
+int attempt_judge_times(const struct enq_req *req)
+{
+    if (req->wait_ms < ENQ_FOREVER || req->ttl_ms < ENQ_FOREVER ||
+        req->retry_ms < 0)
+        return why(-EINVAL,
+            "a time is negative (wait %lld, ttl %lld, retry %lld ms)",
+            (long long)req->wait_ms, (long long)req->ttl_ms,
+            (long long)req->retry_ms);
+    if (req->retries > 0 && req->wait_ms != 0)
+        return why(-EINVAL, "wait for the lock, or retry: not both");
+    if (req->delay_ms < 0 || req->delay_ms > DELAY_MOST_MS)
+        return why(-EINVAL, "a lock delay of %lld ms: 0 to %d",
+            (long long)req->delay_ms, DELAY_MOST_MS);
+    return req->heartbeat_ms == 0 ? 0 : judge_heartbeat(req);
+}
+
+int attempt_take_more(const struct enq_req *req, struct ask *ask)
+{
+    size_t delay_bytes = req->delay_ms > 0 ? sizeof(ask->delay_ms) : 0;
+    size_t n = req->peer == NULL ? 0 : strlen(req->peer);
+
+    if (n >= ENQ_PEER_BYTES)
+        return why(-ENAMETOOLONG, "the peer \"%.32s...\" is longer than %d",
+            req->peer, ENQ_PEER_BYTES - 1);
+    if (delay_bytes > 0)
+        ask->on_death |= ENTRY_DELAYS;
+    if (n > 0)
+        ask->on_death |= ENTRY_PEER;
+    ask->delay_ms = (uint32_t)req->delay_ms;
+    ask->peer = req->peer;
+    ask->peer_bytes = (uint16_t)(n > 0 ? n + 1 : 0);
+    ask->more_bytes = (uint16_t)(delay_bytes + ask->peer_bytes);
+    return 0;
+}
+
+int attempt_pack_aside(struct call *c)
+{
+    return pack_into(c, c->bytes, sizeof(c->bytes));
+}
+
+int attempt_prepare_slowly(struct call *c)
+{
+    if (shm_load(&c->e->map->h->unlinked))
+        return why(ENQ_EGONE,
+            "%s was removed while we used it: no new locks; open it again",
+            c->e->path);
+    if (c->req->flags & ENQ_TEST)
+        return 0;
+    c->beat = beat_make(c->e, c->req->heartbeat_ms);
+    return c->beat != NULL ? 0 : -ENOMEM;
+}
+
+/* --- an entry for it --- */
+
+static void note_overflow(struct enq *e, const struct ask *ask)
+{
+    char *owner = e->map->h->overflow_owner;
+
+    /* for people; two at once may mix, which a reader survives */
+    memcpy(owner, ask->owner, ask->owner_bytes);
+    owner[ENQ_OWNER_BYTES - 1] = '\0';
+}
+
+int attempt_take_slowly(struct call *c, struct place *place)
+{
+    struct session *s = &c->e->session;
+    int rc = attempt_pack_aside(c);
+
+    if (rc != 0)
+        return rc;
+    if (ask_payload_bytes(c->ask) > SMALL_PAYLOAD)
+        rc = slab_take_large(s, c->t, &place->e);
+    else
+        rc = slab_take(s, c->t, &place->e);
+    if (rc != 0)
+        return rc;
+    memcpy(place->e->payload, c->bytes, key_bytes(&c->ask->key));
+    return 0;
+}
+
+/* Before the table is said to be full, what the dead have left is taken, and
+   what has run out. */
+int attempt_take_in_need(struct call *c, struct place *place)
+{
+    int rc;
+
+    bury_dead(&c->e->session, c->t);
+    hold_sweep_all(&c->e->session, c->t);
+    rc = attempt_take_at_once(c, place);
+    if (rc == ENQ_EFULL) {
+        thread_count(c->t, COUNT_OVERFLOWS);
+        note_overflow(c->e, c->ask);
+    }
+    return rc;
+}
+
+/* --- answers --- */
+
+void attempt_refusal_words(const void *facts, char *text, size_t n)
+{
+    const struct refusal *r = facts;
+    char what[sizeof(r->texts)] = "";
+
+    for (unsigned i = 0; i < r->key_bytes; i++)
+        what[i] = r->texts[i] == '\0' ? '/' : r->texts[i];
+    snprintf(text, n, "\"%.*s\" is %s \"%.*s\" (%c, since %lld ms)",
+        r->key_bytes, what, r->waiting ? "waited for by" : "locked by",
+        r->owner_bytes, r->texts + r->key_bytes, mode_letter(r->mode),
+        (long long)r->age_ms);
+}
+
+void attempt_count(struct thread *t, int rc)
+{
+    if (rc == ENQ_BUSY || rc == ENQ_EXISTS || rc == ENQ_DEADLOCK)
+        thread_count(t, COUNT_REFUSALS);
+    else if (rc == ENQ_TIMEDOUT)
+        thread_count(t, COUNT_TIMEOUTS);
+}
+
+int attempt_failed(struct call *c, int rc)
+{
+    if (rc != ENQ_BUSY && rc != ENQ_TIMEDOUT && rc != ENQ_EXISTS &&
+        rc != ENQ_DEADLOCK)
+        c->grant->blocker.owner[0] = '\0';
+    attempt_count(c->t, rc);
+    return rc;
+}
+
+/* --- retries --- */
+
+int64_t attempt_first_step_ms(const struct enq_req *req)
+{
+    return req->retry_ms == 0 ? RETRY_DEFAULT_MS : req->retry_ms;
+}
+
+/* Jitter after the cap. */
+void attempt_pause(int64_t *step_ms, uint64_t *dice)
+{
+    int64_t most_ms = *step_ms > RETRY_CAP_MS ? RETRY_CAP_MS : *step_ms, ns;
+    struct timespec ts;
+
+    *step_ms = most_ms * 2;
+    *dice = hash_fold(*dice + 1, UINT64_C(0x9e3779b97f4a7c15)) ^
+        (uint64_t)sys.now().ns;
+    ns = (int64_t)(*dice % (uint64_t)(most_ms * NS_PER_MS));
+    ts = (struct timespec){ns / NS_PER_S, ns % NS_PER_S};
+    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, &ts) == EINTR)
+        continue;
+}

@@ -1,0 +1,26 @@
+/*
+ * away.h - floor 5: requests for locks of a bridge. What is wrong with a
+ * request is found here, as for the table of this host; the bridge is asked for
+ * what is sound.
+ */
+#ifndef API_AWAY_H
+#define API_AWAY_H
+
+#include "api/attachment.h"
+
+/* @retries: how often it had to ask anew. */
+int away_lock(struct enq *e, const struct enq_req *req, struct enq_grant *grant,
+    uint32_t *retries);
+int away_lock_set(struct enq *e, const struct enq_req *const *reqs, size_t n,
+    struct enq_grant *grants);
+
+/* One that may wait. */
+int away_start(struct enq *e, const struct enq_req *req,
+    struct enq_grant *grant, uint64_t *ticket);
+int away_start_set(struct enq *e, const struct enq_req *const *reqs, size_t n,
+    struct enq_grant *grants, uint64_t *ticket);
+
+/* What only processes of its host can do. */
+int away_refuse(const struct enq *e, const char *what);
+
+#endif

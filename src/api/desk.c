@@ -1,0 +1,529 @@
+/*
+ * desk.c - floor 5: started requests, heartbeats and events, as the helper
+ * thread sees them (see desk.h).
+ */
+#include "api/desk.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "api/attachment.h"
+#include "api/event.h"
+#include "api/helper.h"
+#include "sync/life.h"
+#include "table/bypass.h"
+#include "table/call.h"
+#include "table/hold.h"
+#include "table/notice.h"
+
+/* A look that is due again at once, in a damaged table or where somebody dies,
+   waits for so long. */
+#define PAUSE_NS (NS_PER_MS / 2)
+
+void desk_begin(struct desk *d)
+{
+    memset(d, 0, sizeof(*d));
+    pthread_mutex_init(&d->mutex, NULL);
+    CDS_INIT_LIST_HEAD(&d->free);
+    CDS_INIT_LIST_HEAD(&d->fresh);
+    CDS_INIT_LIST_HEAD(&d->events);
+    CDS_INIT_LIST_HEAD(&d->beats);
+    CDS_INIT_LIST_HEAD(&d->wary);
+    CDS_INIT_LIST_HEAD(&d->suspects);
+    d->fd = -1;
+}
+
+/* syscall(2), as close() is a point of cancellation. */
+void desk_forget(struct desk *d)
+{
+    if (d->fd >= 0)
+        syscall(SYS_close, d->fd);
+}
+
+static void lock_set_free(struct lock_set *l)
+{
+    if (l != NULL)
+        bypass_end(&l->set.bypass);
+    free(l);
+}
+
+void desk_end(struct desk *d)
+{
+    struct beat *b, *next;
+
+    event_drop_all(d);
+    cds_list_for_each_entry_safe (b, next, &d->beats, node)
+        free(b);
+    for (uint32_t i = 0; i < d->n_started; i++) {
+        lock_set_free(d->started[i]->set);
+        free(d->started[i]);
+    }
+    free(d->started);
+    heap_free(&d->requests);
+    heap_free(&d->heartbeats);
+    desk_forget(d);
+}
+
+/* --- started requests ---
+ * `mutex` is let go of during a look: only this thread looks, and ends them.
+ * Nothing but the desk itself may be relied on after one: the application may
+ * have taken the event, and used the record anew.
+ */
+
+static void end_beat(struct enq *e, struct beat *b, const struct place *place,
+    int rc)
+{
+    if (b == NULL)
+        return;
+    if (rc == ENQ_OK)
+        beat_start(e, b, place_handle(e->map, place),
+            (mono_t){shm_load(&place->e->since_ns)});
+    else
+        beat_drop(&e->desk, b);
+}
+
+static void end_set(struct enq *e, struct lock_set *l, int rc)
+{
+    for (unsigned i = 0; i < l->set.n; i++) {
+        const struct place *place = &l->set.member[i].place;
+
+        if (rc == ENQ_OK)
+            helper_watch(e, place->e);
+        end_beat(e, l->beat[i], place, rc);
+    }
+}
+
+static void finish(struct enq *e, struct thread *t, struct started *r, int rc,
+    struct enq_blocker *blocker)
+{
+    struct desk *d = &e->desk;
+
+    heap_remove(&d->requests, &r->timer);
+    cds_list_del(&r->wary);
+    if (r->set != NULL)
+        r->place = r->set->set.member[0].place; /* its token */
+    if (r->fresh) /* a call came before the first look */
+        cds_list_del(&r->node);
+    r->fresh = false;
+    r->phase = STARTED_OVER;
+    d->n_pending--;
+    shm_add(&e->session.slot->started, -1);
+    r->result.result = rc;
+    r->result.handle = rc == ENQ_OK ? place_handle(e->map, &r->place) : 0;
+    r->result.token = rc == ENQ_OK ? r->place.token : 0;
+    r->result.blocker = blocker;
+    if (rc == ENQ_OK)
+        thread_count(t, COUNT_WAIT_GRANTS);
+    else if (rc == ENQ_TIMEDOUT)
+        thread_count(t, COUNT_TIMEOUTS);
+    if (rc == ENQ_OK)
+        helper_watch(e, r->place.e);
+    if (r->set != NULL)
+        end_set(e, r->set, rc);
+    end_beat(e, r->beat, &r->place, rc);
+    r->beat = NULL;
+    event_add(d, &r->result);
+}
+
+void started_drop(struct desk *d, struct started *r)
+{
+    free(r->result.blocker);
+    r->result.blocker = NULL;
+    lock_set_free(r->set);
+    r->set = NULL;
+    started_free(d, r);
+}
+
+static int look_at_table(struct enq *e, struct thread *t, struct started *r,
+    struct enq_blocker *blocker)
+{
+    if (r->set == NULL)
+        return wait_look_started(&e->session, t, &r->place, r->deadline,
+            blocker, &r->plan);
+    r->set->set.t = t;
+    return set_look(&r->set->set, &r->plan);
+}
+
+static int withdraw(struct enq *e, struct thread *t, struct started *r)
+{
+    if (r->set == NULL)
+        return hold_withdraw(&e->session, t, place_handle(e->map, &r->place));
+    r->set->set.t = t;
+    return set_withdraw(&r->set->set);
+}
+
+static void look(struct enq *e, struct thread *t, struct started *r)
+{
+    struct desk *d = &e->desk;
+    struct enq_blocker *blocker = calloc(1, sizeof(*blocker));
+    int rc;
+
+    pthread_mutex_unlock(&d->mutex);
+    rc = look_at_table(e, t, r, blocker);
+    if (rc < 0) /* it must not be granted to nobody */
+        withdraw(e, t, r);
+    pthread_mutex_lock(&d->mutex);
+    if (rc == ENQ_PENDING) {
+        heap_set(&d->requests, &r->timer, r->plan.again);
+        free(blocker);
+        return;
+    }
+    if (rc == ENQ_TIMEDOUT && r->set != NULL && blocker != NULL)
+        *blocker = r->set->blocker;
+    if (rc != ENQ_TIMEDOUT) {
+        free(blocker);
+        blocker = NULL;
+    }
+    finish(e, t, r, rc, blocker);
+}
+
+/* Of each kind so many a round: others, and heartbeats, have their turn. */
+#define TURN 64
+
+/* When to come back for the rest. */
+static mono_t look_at_fresh(struct enq *e, struct thread *t, mono_t now)
+{
+    struct desk *d = &e->desk;
+
+    for (int left = TURN; left > 0 && !cds_list_empty(&d->fresh); left--) {
+        struct started *r =
+            cds_list_first_entry(&d->fresh, struct started, node);
+        cds_list_del(&r->node);
+        r->fresh = false;
+        if (r->phase == STARTED_PENDING)
+            look(e, t, r);
+    }
+    return cds_list_empty(&d->fresh) ? MONO_NEVER : now;
+}
+
+static bool is_another(const struct entry *e, uint64_t state)
+{
+    return e != NULL && !state_same(shm_load(&e->state), state);
+}
+
+static bool has_moved(const struct map *map, const struct started *r,
+    bool death)
+{
+    uint64_t state = shm_load_acquire(&r->place.e->state);
+    const struct entry *holder = r->plan.holder;
+
+    return STATE_PHASE(state) != PHASE_WAITING ||
+        STATE_GENERATION(state) != r->place.generation ||
+        (r->set != NULL && (death || set_has_moved(&r->set->set))) ||
+        is_another(r->plan.ahead, r->plan.ahead_state) ||
+        is_another(holder, r->plan.holder_state) ||
+        (death && holder != NULL &&
+            ENTRY_DEATH(holder->on_death) == ENQ_DEATH_RELEASE &&
+            session_is_dead(map, shm_load(&holder->session)));
+}
+
+#define SLICE 256
+
+/* Whatever a caller did not live, or was not let, to call for: to be looked at
+   as if it were fresh. Nobody else changes the heap, so that the mutex may be
+   let go of in between. */
+static void glance_at_all(struct enq *e, bool death)
+{
+    struct desk *d = &e->desk;
+
+    for (size_t i = 0; i < d->requests.n; i++) {
+        struct started *r =
+            caa_container_of(d->requests.nodes[i], struct started, timer);
+
+        if (!r->fresh && has_moved(e->map, r, death)) {
+            r->fresh = true;
+            cds_list_add_tail(&r->node, &d->fresh);
+        }
+        if (i % SLICE == SLICE - 1) {
+            pthread_mutex_unlock(&d->mutex);
+            pthread_mutex_lock(&d->mutex);
+        }
+    }
+}
+
+static void look_at_due(struct enq *e, struct thread *t, mono_t now)
+{
+    struct desk *d = &e->desk;
+    struct heap_node *first;
+    mono_t pause = mono_add_ns(now, PAUSE_NS);
+
+    for (int left = TURN;
+         left > 0 && (first = heap_first(&d->requests)) != NULL &&
+         mono_reached(first->at, now);
+         left--) {
+        struct started *r = caa_container_of(first, struct started, timer);
+        look(e, t, r);
+        if (r->timer.place != 0 && mono_reached(r->timer.at, pause))
+            heap_set(&d->requests, first, mono_min(r->deadline, pause));
+    }
+}
+
+static mono_t next_due(struct desk *d)
+{
+    struct heap_node *first = heap_first(&d->requests);
+
+    return first == NULL ? MONO_NEVER : first->at;
+}
+
+/* --- circles --- */
+
+/* A grant may close one: who waits looks again each second. A look may visit a
+   long queue; that of many takes a 400th of the time at most. */
+#define WARY_MOST 256
+#define WARY_REST 400
+
+static void look_for_circle(struct enq *e, struct thread *t, struct started *r)
+{
+    struct desk *d = &e->desk;
+    enq_handle handle = place_handle(e->map, &r->place);
+    mono_t until = MONO_NEVER;
+    int rc;
+
+    pthread_mutex_unlock(&d->mutex);
+    rc = cycle_suspect(&r->suspicion, &e->session, t, handle, &until);
+    if (rc == ENQ_DEADLOCK && withdraw(e, t, r) != ENQ_OK)
+        rc = ENQ_PENDING;
+    pthread_mutex_lock(&d->mutex);
+    cds_list_del(&r->wary);
+    cds_list_add_tail(&r->wary, r->suspicion.old ? &d->suspects : &d->wary);
+    if (rc == ENQ_DEADLOCK)
+        finish(e, t, r, rc, NULL);
+}
+
+/* Those of a list whose time has come: they are in its order. When to come
+   back. */
+static mono_t look_at_wary(struct enq *e, struct thread *t,
+    struct cds_list_head *list, mono_t now)
+{
+    for (int left = WARY_MOST; !cds_list_empty(list); left--) {
+        struct started *r = cds_list_first_entry(list, struct started, wary);
+
+        if (!mono_reached(r->suspicion.next, now))
+            return r->suspicion.next;
+        if (left == 0)
+            return now;
+        look_for_circle(e, t, r);
+    }
+    return MONO_NEVER;
+}
+
+static mono_t look_for_circles(struct enq *e, struct thread *t, mono_t now)
+{
+    struct desk *d = &e->desk;
+    mono_t rested = d->wary_at, next;
+
+    next = look_at_wary(e, t, &d->suspects, now);
+    if (mono_reached(rested, now)) {
+        mono_t wary = look_at_wary(e, t, &d->wary, now);
+
+        d->wary_at = mono_add_ns(now, (sys.now().ns - now.ns) * WARY_REST);
+        next = mono_min(next, wary.ns > d->wary_at.ns ? wary : d->wary_at);
+    } else if (!cds_list_empty(&d->wary)) {
+        next = mono_min(next, rested);
+    }
+    return next;
+}
+
+/* --- calls --- */
+
+struct round {
+    struct enq *e;
+    struct thread *t;
+    mono_t next; /* notices */
+};
+
+/* The record of a waiting entry, by the number that its request brought. */
+static struct started *started_of(struct desk *d, const struct entry *e)
+{
+    uint32_t number = shm_load(&e->asleep) - ASLEEP_STARTED;
+    struct started *r;
+
+    if (number >= d->n_started)
+        return NULL;
+    r = d->started[number];
+    if (r->phase != STARTED_PENDING)
+        return NULL;
+    return r->place.e == e || (r->set != NULL && set_has_entry(&r->set->set, e))
+        ? r
+        : NULL;
+}
+
+/* It was granted to a started request whose result comes first. True: and has
+   not come yet. */
+static bool is_before_its_result(struct round *round, const struct entry *entry)
+{
+    struct desk *d = &round->e->desk;
+    uint32_t number = shm_load(&entry->asleep) - ASLEEP_STARTED;
+    struct started *r = started_of(d, entry);
+
+    if (r != NULL)
+        look(round->e, round->t, r);
+    return number < d->n_started && d->started[number]->phase == STARTED_ASKING;
+}
+
+/* When a scan had to stop: the deadlines of the rest are not known. */
+#define REST_NS (50 * NS_PER_MS)
+
+/* News of a held lock, if there is any, and room for the event. */
+static bool see_news(void *context, struct entry *entry)
+{
+    struct round *round = context;
+    uint64_t state = shm_load_acquire(&entry->state);
+    struct enq *e = round->e;
+    struct notice n;
+
+    if (shm_load(&entry->session) != e->session.ref)
+        return true;
+    if (is_before_its_result(round, entry)) {
+        e->desk.notices_due = true;
+        return true;
+    }
+    /* One that waits has no news; nor has one that was granted since: we are
+       called for that, and its result comes first. */
+    if (started_of(&e->desk, entry) != NULL ||
+        (STATE_PHASE(state) != PHASE_HELD && STATE_PHASE(state) != PHASE_GONE))
+        return true;
+    do {
+        if (!event_has_room(&e->desk)) {
+            e->desk.notices_due = true;
+            round->next =
+                mono_min(round->next, mono_add_ns(sys.now(), REST_NS));
+            return false;
+        }
+        pthread_mutex_unlock(&e->desk.mutex);
+        notice_take(&e->session, round->t, entry, STATE_GENERATION(state), &n,
+            &round->next);
+        pthread_mutex_lock(&e->desk.mutex);
+        if (n.kind != NOTICE_NONE)
+            event_add_notice(&e->desk, &n);
+    } while (n.kind != NOTICE_NONE);
+    return true;
+}
+
+static void answer_call(struct round *round, ref_t ref)
+{
+    struct enq *e = round->e;
+    struct entry *entry = at_entry(e->map, ref);
+    struct started *r;
+
+    if (ref == CALL_ALL)
+        e->desk.all = e->desk.notices_due = true;
+    if (entry == NULL)
+        return;
+    r = started_of(&e->desk, entry);
+    if (r != NULL)
+        look(e, round->t, r);
+    /* of a lock that was granted just now, too: others may wait for it */
+    if ((r == NULL || r->phase != STARTED_PENDING) && e->desk.listens)
+        see_news(round, entry);
+}
+
+/* When to come back for the rest. */
+static mono_t answer_calls(struct round *round, mono_t now)
+{
+    struct desk *d = &round->e->desk;
+    ref_t ref;
+
+    for (int left = TURN; left > 0; left--) {
+        switch (call_take(round->e->session.slot, &d->seen, &ref)) {
+        case CALL_ONE:
+            answer_call(round, ref);
+            break;
+        case CALL_LOST:
+            d->all = d->notices_due = true;
+            break;
+        case CALL_NONE:
+            return MONO_NEVER;
+        }
+    }
+    return now;
+}
+
+/* --- a round --- */
+
+static bool greet(void *context, struct entry *entry)
+{
+    struct round *round = context;
+
+    notice_greet(&round->e->session, round->t, entry);
+    return true;
+}
+
+static mono_t next_news(struct session *s, void *context)
+{
+    struct round *round = context;
+
+    if (!round->e->desk.greeted)
+        notice_each(s, greet, round);
+    round->e->desk.greeted = true;
+    round->next = MONO_NEVER;
+    round->e->desk.notices_due = false;
+    notice_each(&round->e->session, see_news, round);
+    return round->next;
+}
+
+/* A glance at hundreds of thousands takes milliseconds: not all the time. */
+#define REST_TIMES 100
+
+static mono_t glance_if_due(struct round *round, mono_t now)
+{
+    struct desk *d = &round->e->desk;
+    int64_t took_ns;
+
+    if (d->n_pending == 0)
+        return MONO_NEVER;
+    if (d->all || mono_reached(d->glance, now)) {
+        glance_at_all(round->e, d->all);
+        d->all = false;
+        took_ns = sys.now().ns - now.ns;
+        d->glance = mono_add_ns(now,
+            took_ns * REST_TIMES > SYS_TICK_NS ? took_ns * REST_TIMES
+                                               : SYS_TICK_NS);
+    }
+    return d->glance;
+}
+
+/* What is true of deadlines is for all sessions; see table/watch.h. */
+static mono_t watch(struct round *round, mono_t now)
+{
+    struct enq *e = round->e;
+
+    if (!e->desk.listens)
+        return watch_round(&e->session, now, NULL, NULL);
+    if (e->desk.notices_due)
+        watch_lower(&e->session, 0);
+    return watch_round(&e->session, now, next_news, round);
+}
+
+mono_t desk_round(struct enq *e, struct thread *t, bool all)
+{
+    struct round round = {e, t, MONO_NEVER};
+    mono_t now = sys.now(), next;
+
+    if (shm_load(&e->session.slot->state) == SESSION_ENDING) {
+        /* another thread is closing it: no call will be answered any more, so
+           that the helper must not sleep on their number */
+        e->desk.called = e->desk.waiting = false;
+        return MONO_NEVER;
+    }
+    pthread_mutex_lock(&e->desk.mutex);
+    e->desk.all |= all;
+    next = beat_due(e, t, now);
+    if (e->desk.n_pending > 0 || e->desk.listens)
+        next = mono_min(next, answer_calls(&round, now));
+    look_at_due(e, t, now);
+    next = mono_min(next, look_for_circles(e, t, now));
+    next = mono_min(next, glance_if_due(&round, now));
+    next = mono_min(next, look_at_fresh(e, t, now));
+    if (!mono_is_never(round.next))
+        watch_lower(&e->session, round.next.ns);
+    next = mono_min(next, watch(&round, now));
+    /* last: every look says when the next one is due */
+    next = mono_min(next, next_due(&e->desk));
+    e->desk.waiting = e->desk.n_pending > 0;
+    e->desk.called = e->desk.waiting || e->desk.listens;
+    pthread_mutex_unlock(&e->desk.mutex);
+    return next;
+}

@@ -1,0 +1,336 @@
+/*
+ * held.c - floor 5: the locks that this attachment holds, as far as we know.
+ *
+ * The bridge tells what becomes of them; what it could not tell, as there was
+ * no connection, is asked for when there is one again (doubts). Meanwhile our
+ * own clock says when a ttl has ended: it began before the bridge's did.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/why.h"
+#include "remote/client.h"
+#include "sync/sys.h"
+
+/* Of locks that are gone the last so many are remembered, so that whoever asks
+   is told why. */
+#define GONE_KEPT 4096u
+
+bool held_begin(struct held_all *all)
+{
+    pthread_mutex_init(&all->mutex, NULL);
+    CDS_INIT_LIST_HEAD(&all->locks);
+    CDS_INIT_LIST_HEAD(&all->gone);
+    CDS_INIT_LIST_HEAD(&all->doubts);
+    CDS_INIT_LIST_HEAD(&all->news);
+    CDS_INIT_LIST_HEAD(&all->session.node);
+    all->fd = -1;
+    return number_map_begin(&all->by_handle);
+}
+
+static struct held *find(const struct held_all *all, enq_handle handle)
+{
+    struct map_node *node = number_map_find(&all->by_handle, handle);
+
+    return node == NULL ? NULL : caa_container_of(node, struct held, by_handle);
+}
+
+static void end_beat(struct held_all *all, struct held *h)
+{
+    if (h->beat_ms == 0)
+        return;
+    heap_remove(&all->beats, &h->beat);
+    heap_unreserve(&all->beats);
+    h->beat_ms = 0;
+}
+
+static void forget(struct held_all *all, struct held *h)
+{
+    end_beat(all, h);
+    news_drop(all, &h->news);
+    cds_list_del(&h->doubt);
+    cds_list_del(&h->node);
+    number_map_remove(&all->by_handle, &h->by_handle);
+    all->n_gone -= h->result != ENQ_OK;
+    free(h);
+}
+
+void held_end(struct held_all *all)
+{
+    struct held *h, *next;
+
+    cds_list_for_each_entry_safe (h, next, &all->locks, node)
+        forget(all, h);
+    cds_list_for_each_entry_safe (h, next, &all->gone, node)
+        forget(all, h);
+    heap_free(&all->beats);
+    number_map_end(&all->by_handle);
+    pthread_mutex_destroy(&all->mutex);
+}
+
+/* --- coming --- */
+
+static void begin_beat(struct held_all *all, struct held *h, mono_t since,
+    int64_t beat_ms)
+{
+    if (beat_ms == 0 || heap_reserve(&all->beats) != 0)
+        return;
+    h->beat_ms = beat_ms;
+    heap_set(&all->beats, &h->beat, mono_add_ms(since, beat_ms));
+}
+
+static void add(struct held_all *all, struct held *h, const struct want *want,
+    mono_t since)
+{
+    struct held *old = find(all, h->handle);
+
+    if (old != NULL) /* of a request that was sent again */
+        forget(all, old);
+    number_map_add(&all->by_handle, &h->by_handle, h->handle);
+    cds_list_add_tail(&h->node, &all->locks);
+    begin_beat(all, h, since, want->beat_ms);
+}
+
+/* Without memory for it, its bridge is asked each time. */
+void held_add(struct remote *r, const struct enq_grant *g,
+    const struct want *want, mono_t since)
+{
+    struct held *h = calloc(1, sizeof(*h));
+
+    if (h == NULL)
+        return;
+    CDS_INIT_LIST_HEAD(&h->doubt);
+    CDS_INIT_LIST_HEAD(&h->news.node);
+    h->handle = g->handle;
+    h->token = g->token;
+    h->ttl_ms = want->ttl_ms;
+    h->on_death = want->on_death;
+    h->news.held_back = want->is_event;
+    h->ends = mono_add_ms(since, want->ttl_ms);
+    pthread_mutex_lock(&r->held.mutex);
+    add(&r->held, h, want, since);
+    pthread_mutex_unlock(&r->held.mutex);
+    if (want->beat_ms != 0)
+        remote_ring(r);
+}
+
+/* --- going --- */
+
+static void put_name(char name[ENQ_OWNER_BYTES], const char *owner)
+{
+    size_t n = strnlen(owner, ENQ_OWNER_BYTES - 1);
+
+    memcpy(name, owner, n);
+    name[n] = '\0';
+}
+
+/* Under the mutex. */
+void held_show(struct held_all *all, enq_handle handle)
+{
+    struct held *h = find(all, handle);
+
+    if (h != NULL)
+        news_show(all, &h->news);
+}
+
+static void trim(struct held_all *all)
+{
+    struct held *h = cds_list_first_entry(&all->gone, struct held, node);
+
+    if (all->n_gone > GONE_KEPT && cds_list_empty(&h->news.node) &&
+        !h->news.held_back)
+        forget(all, h);
+}
+
+static void go(struct held_all *all, struct held *h, int result)
+{
+    end_beat(all, h);
+    h->result = result;
+    cds_list_del_init(&h->doubt);
+    cds_list_del(&h->node);
+    cds_list_add_tail(&h->node, &all->gone);
+    all->n_gone++;
+    news_add(all, &h->news, NEWS_GONE);
+}
+
+void held_gone(struct remote *r, enq_handle handle, int result,
+    const char *owner)
+{
+    struct held_all *all = &r->held;
+    struct held *h;
+
+    pthread_mutex_lock(&all->mutex);
+    h = find(all, handle);
+    if (h != NULL && h->result == ENQ_OK) {
+        put_name(h->taker, owner);
+        go(all, h, result);
+        trim(all);
+    }
+    pthread_mutex_unlock(&all->mutex);
+}
+
+void held_drop(struct remote *r, enq_handle handle, uint64_t token)
+{
+    struct held *h;
+
+    pthread_mutex_lock(&r->held.mutex);
+    h = find(&r->held, handle);
+    if (h != NULL && (token == 0 || token == h->token))
+        forget(&r->held, h);
+    pthread_mutex_unlock(&r->held.mutex);
+}
+
+/* --- staying --- */
+
+void held_told(struct remote *r, enq_handle handle, uint32_t kind,
+    const char *owner)
+{
+    struct held *h;
+
+    pthread_mutex_lock(&r->held.mutex);
+    h = find(&r->held, handle);
+    if (h != NULL && h->result == ENQ_OK) {
+        if (kind == NEWS_BLOCKING)
+            put_name(h->asker, owner);
+        news_add(&r->held, &h->news, kind);
+    }
+    pthread_mutex_unlock(&r->held.mutex);
+}
+
+void held_renewed(struct remote *r, enq_handle handle, mono_t since,
+    int64_t ttl_ms)
+{
+    struct held *h;
+
+    pthread_mutex_lock(&r->held.mutex);
+    h = find(&r->held, handle);
+    if (h != NULL)
+        h->ends = mono_add_ms(since, ttl_ms != 0 ? ttl_ms : h->ttl_ms);
+    pthread_mutex_unlock(&r->held.mutex);
+}
+
+void held_promoted(struct remote *r, enq_handle handle, uint64_t token)
+{
+    struct held *h;
+
+    pthread_mutex_lock(&r->held.mutex);
+    h = find(&r->held, handle);
+    if (h != NULL)
+        h->token = token;
+    pthread_mutex_unlock(&r->held.mutex);
+}
+
+bool held_look(struct remote *r, enq_handle handle, int *result)
+{
+    struct held *h;
+
+    pthread_mutex_lock(&r->held.mutex);
+    h = find(&r->held, handle);
+    if (h != NULL && h->result == ENQ_OK && h->ttl_ms == 0)
+        h = NULL; /* adopted: its ttl was not told */
+    if (h != NULL)
+        *result = h->result == ENQ_OK && mono_reached(h->ends, sys.now())
+            ? ENQ_EXPIRED
+            : h->result;
+    pthread_mutex_unlock(&r->held.mutex);
+    return h != NULL;
+}
+
+bool held_has(struct remote *r, enq_handle handle, uint64_t token)
+{
+    struct held *h;
+    bool has;
+
+    pthread_mutex_lock(&r->held.mutex);
+    h = find(&r->held, handle);
+    has = h != NULL && h->result == ENQ_OK && (token == 0 || token == h->token);
+    pthread_mutex_unlock(&r->held.mutex);
+    return has;
+}
+
+/* --- a new connection --- */
+
+void held_doubt_all(struct remote *r)
+{
+    struct held *h;
+
+    pthread_mutex_lock(&r->held.mutex);
+    cds_list_for_each_entry (h, &r->held.locks, node) {
+        cds_list_del(&h->doubt);
+        cds_list_add_tail(&h->doubt, &r->held.doubts);
+    }
+    pthread_mutex_unlock(&r->held.mutex);
+}
+
+/* A session is over, too, when the last of its locks has run out while there
+   was no bridge. */
+static int why_over(const struct held *h)
+{
+    return h->ttl_ms != 0 && mono_reached(h->ends, sys.now()) ? ENQ_EXPIRED
+                                                              : ENQ_OWNERDIED;
+}
+
+/* What stays beyond a session is nobody's from now: its bridge knows of it. */
+void held_session_over(struct remote *r)
+{
+    struct held_all *all = &r->held;
+    struct held *h, *next;
+
+    pthread_mutex_lock(&all->mutex);
+    cds_list_for_each_entry_safe (h, next, &all->locks, node) {
+        if (h->on_death != ENQ_DEATH_RELEASE)
+            forget(all, h);
+        else
+            go(all, h, why_over(h));
+    }
+    pthread_mutex_unlock(&all->mutex);
+}
+
+enq_handle held_next_doubt(struct remote *r)
+{
+    struct held_all *all = &r->held;
+    enq_handle handle = 0;
+
+    pthread_mutex_lock(&all->mutex);
+    if (!cds_list_empty(&all->doubts)) {
+        struct held *h = cds_list_first_entry(&all->doubts, struct held, doubt);
+
+        cds_list_del_init(&h->doubt);
+        handle = h->handle;
+    }
+    pthread_mutex_unlock(&all->mutex);
+    return handle;
+}
+
+/* --- heartbeats --- */
+
+enq_handle held_next_beat(struct remote *r, mono_t now)
+{
+    struct held_all *all = &r->held;
+    struct heap_node *first;
+    enq_handle handle = 0;
+
+    pthread_mutex_lock(&all->mutex);
+    first = heap_first(&all->beats);
+    if (first != NULL && mono_reached(first->at, now)) {
+        struct held *h = caa_container_of(first, struct held, beat);
+
+        heap_set(&all->beats, first, mono_add_ms(now, h->beat_ms));
+        handle = h->handle;
+    }
+    pthread_mutex_unlock(&all->mutex);
+    return handle;
+}
+
+mono_t held_first_beat(struct remote *r)
+{
+    struct heap_node *first;
+    mono_t at = MONO_NEVER;
+
+    pthread_mutex_lock(&r->held.mutex);
+    first = heap_first(&r->held.beats);
+    if (first != NULL)
+        at = first->at;
+    pthread_mutex_unlock(&r->held.mutex);
+    return at;
+}

@@ -1,0 +1,25 @@
+/*
+ * link.h - floor 5: a socket to a bridge: how it comes about. What is done
+ * with it is in hear.c and window.c.
+ */
+#ifndef REMOTE_LINK_H
+#define REMOTE_LINK_H
+
+#include <stddef.h>
+
+#include "remote/address.h"
+
+/* So long a read may wait for the first byte. */
+#define HEAR_MS 200
+
+/*
+ * Connects: tries every address of the host's, each for some seconds at most.
+ * The descriptor (close-on-exec), or why there is none, negative. Who does not
+ * say MSG_DONTWAIT waits for HEAR_MS.
+ *
+ * @bell  when this descriptor becomes readable: -ECANCELED
+ * @why   what is wrong, in words
+ */
+int link_connect(const struct address *a, int bell, char *why, size_t n);
+
+#endif

@@ -1,0 +1,204 @@
+/*
+ * window.c - floor 5: what is sent to the bridge, when, and when again. All of
+ * it under the attachment's mutex.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "remote/ask.h"
+#include "remote/client.h"
+#include "sync/sys.h"
+
+/* --- in and out --- */
+
+void call_queue(struct remote *r, struct call *c)
+{
+    c->number = ++r->n_calls;
+    ask_end(&c->ask, c->number);
+    c->phase = CALL_UNSENT;
+    cds_list_add_tail(&c->node, &r->unsent);
+    number_map_add(&r->calls, &c->by_number, c->number);
+}
+
+/* Does it count among those that the bridge may have done? */
+static bool is_of_window(const struct call *c)
+{
+    return !c->waits && c->phase != CALL_UNSENT;
+}
+
+void call_remove(struct remote *r, struct call *c)
+{
+    r->n_window -= is_of_window(c);
+    cds_list_del(&c->node);
+    number_map_remove(&r->calls, &c->by_number);
+}
+
+void call_free(struct call *c)
+{
+    text_free(&c->ask);
+    pthread_cond_destroy(&c->done);
+    free(c);
+}
+
+static void fail_started(struct remote *r, struct started *s, int result)
+{
+    s->call.result = result;
+    if (s->call.abandoned)
+        call_free(&s->call);
+    else if (s->is_told)
+        news_result(r, s);
+}
+
+void call_fail(struct remote *r, struct call *c, int result, const char *why)
+{
+    bool pending = c->phase == CALL_PENDING;
+
+    call_remove(r, c);
+    c->phase = CALL_DONE;
+    c->result = result;
+    snprintf(c->why, sizeof(c->why), "%s", why);
+    if (pending)
+        fail_started(r, caa_container_of(c, struct started, call), result);
+    else if (c->posted || c->abandoned)
+        call_free(c);
+    else
+        pthread_cond_signal(&c->done);
+}
+
+/* --- out to the bridge --- */
+
+bool call_flush(struct remote *r)
+{
+    ssize_t n = 0;
+
+    if (r->out.failed)
+        return false;
+    while (r->out_at < r->out.n) {
+        n = send(r->fd, r->out.bytes + r->out_at, r->out.n - r->out_at,
+            MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            break;
+        r->out_at += (size_t)n;
+    }
+    if (n < 0 && errno != EAGAIN)
+        return false;
+    if (r->out_at == r->out.n)
+        r->out.n = r->out_at = 0;
+    r->stuck = r->out.n > 0;
+    return true;
+}
+
+static bool is_too_long(struct remote *r, struct call *c)
+{
+    char text[128];
+
+    if ((int64_t)c->ask.n <= r->request_bytes)
+        return false;
+    snprintf(text, sizeof(text),
+        "the request has %zu bytes: the bridge takes %lld (--max-request)",
+        c->ask.n, (long long)r->request_bytes);
+    call_fail(r, c, -EMSGSIZE, text);
+    return true;
+}
+
+/* Of a wait that goes on what is left of it: rather a millisecond more, as it
+   must not end before its time. */
+static void put(struct remote *r, struct call *c)
+{
+    mono_t now = sys.now();
+    int64_t left_ms;
+
+    if (c->again && c->wait_at != 0) {
+        left_ms = mono_ms_between(now, c->wait_ends);
+        ask_set_wait(&c->ask, c->wait_at, left_ms > 0 ? left_ms + 1 : 1);
+    }
+    if (!c->again)
+        c->sent_at = now;
+    r->said_at = now;
+    text_put(&r->out, c->ask.bytes, c->ask.n);
+}
+
+/* Broken: the reader is told by its end of the socket. */
+static void flush_or_break(struct remote *r)
+{
+    bool stuck = r->stuck;
+
+    if (!call_flush(r))
+        shutdown(r->fd, SHUT_RDWR);
+    else if (r->stuck && !stuck)
+        remote_ring(r);
+}
+
+void call_push(struct remote *r)
+{
+    struct call *c, *next;
+
+    if (r->phase != LINK_UP)
+        return;
+    cds_list_for_each_entry_safe (c, next, &r->unsent, node) {
+        if (!c->waits && r->n_window >= WINDOW)
+            break; /* nor does what waits pass it */
+        if (is_too_long(r, c))
+            continue;
+        cds_list_del(&c->node);
+        cds_list_add_tail(&c->node, &r->sent);
+        c->phase = CALL_SENT;
+        r->n_window += is_of_window(c);
+        put(r, c);
+    }
+    flush_or_break(r);
+}
+
+void call_cancelled(struct remote *r, uint64_t number)
+{
+    struct map_node *node;
+
+    pthread_mutex_lock(&r->mutex);
+    node = number_map_find(&r->calls, number);
+    if (node != NULL)
+        caa_container_of(node, struct call, by_number)->cancelled = true;
+    pthread_mutex_unlock(&r->mutex);
+}
+
+/* True: that is its end. */
+static bool was_cancelled(struct remote *r, struct call *c)
+{
+    if (!c->cancelled)
+        return false;
+    call_fail(r, c, ENQ_CANCELLED, enq_strerror(ENQ_CANCELLED));
+    return true;
+}
+
+void call_send_again(struct remote *r)
+{
+    struct call *c, *next;
+
+    cds_list_for_each_entry_safe (c, next, &r->sent, node) {
+        c->again = true;
+        if (!was_cancelled(r, c) && !is_too_long(r, c))
+            put(r, c);
+    }
+    call_push(r);
+}
+
+/* What was posted, or is wanted by nobody any more, was about the locks of the
+   session that is over. */
+void call_forget_session(struct remote *r)
+{
+    struct call *c, *next;
+
+    cds_list_for_each_entry_safe (c, next, &r->sent, node)
+        if (c->posted || c->abandoned) {
+            call_remove(r, c);
+            call_free(c);
+        }
+    cds_list_for_each_entry_safe (c, next, &r->unsent, node)
+        if (c->posted) {
+            call_remove(r, c);
+            call_free(c);
+        }
+}

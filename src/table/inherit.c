@@ -1,0 +1,140 @@
+/*
+ * inherit.c - floor 4: locks that go on under another process, or under none
+ * (see inherit.h).
+ */
+#include "table/inherit.h"
+
+#include "base/point.h"
+#include "sync/life.h"
+#include "table/grip.h"
+#include "table/tell.h"
+
+struct legacy {
+    struct session *s;
+    struct thread *t;
+    struct enq_info *out;
+    size_t n, got;
+    int rc;
+};
+
+/* No session has generation 0: who asks finds it dead, for good. A slot that
+   nobody has says the same of its last session's life. */
+static bool is_nobody(session_ref_t session)
+{
+    return (session & ~SLOT_MASK) == 0;
+}
+
+/* Without the words this is a hint, and with them the truth. What was abandoned
+   is nobody's on purpose: whom it was held for is done with it. */
+static bool is_left(const struct map *map, const struct entry *e)
+{
+    session_ref_t session = shm_load(&e->session);
+
+    return entry_is(e, PHASE_HELD) &&
+        (shm_load(&e->on_death) & ENTRY_PEER) != 0 && !is_nobody(session) &&
+        session_is_dead(map, session);
+}
+
+/* The session first, as in hold_adopt(). Who waits sleeps until the lock would
+   have run out, or its holder died. */
+static int go_on(struct grip *g, const struct key *key)
+{
+    struct scope *scope = &g->scope;
+    int rc = change_session(scope, g->e, false);
+
+    if (rc != 0)
+        return rc;
+    if (ENTRY_DEATH(g->e->on_death) == ENQ_DEATH_KEEP &&
+        g->e->deadline_ns == MONO_NEVER.ns)
+        change_deadline(scope, g->e, g->e->ttl_ms);
+    return scope_wake_waiters(scope, key);
+}
+
+/* One that is damaged is left to the doctor. */
+static int inherit_gripped(struct legacy *l, struct grip *g,
+    struct tell_clocks *clocks)
+{
+    const struct map *map = l->s->map;
+    struct ask ask;
+    int rc;
+
+    if (!is_left(map, g->e) || !entry_ask(map, g->e, &ask))
+        return 0;
+    rc = go_on(g, &ask.key);
+    if (rc != 0)
+        return rc;
+    clocks->now = scope_clock(&g->scope);
+    if (!tell_info(map, g->e, g->state, clocks, &l->out[l->got]))
+        return ENQ_ECORRUPT;
+    l->got++;
+    return 0;
+}
+
+static bool see_left(void *context, struct entry *e)
+{
+    struct legacy *l = context;
+    uint64_t state = shm_load_acquire(&e->state);
+    enq_handle handle = grip_handle(l->s->map, e, state);
+    struct tell_clocks clocks;
+    struct grip g;
+    int rc;
+
+    if (!is_left(l->s->map, e))
+        return true;
+    clocks = tell_clocks();
+    rc = grip_held(&g, l->s, l->t, handle, 0);
+    if (rc == ENQ_OK) {
+        rc = inherit_gripped(l, &g, &clocks);
+        scope_leave(&g.scope);
+    }
+    l->rc = rc < 0 ? rc : 0; /* or it is over, or another's by now */
+    return l->rc == 0 && l->got < l->n;
+}
+
+int inherit(struct session *s, struct thread *t, struct enq_info *out, size_t n,
+    size_t *got)
+{
+    struct legacy l = {s, t, out, n, 0, 0};
+
+    slab_each(s->map, see_left, &l);
+    *got = l.got;
+    return l.rc;
+}
+
+/* --- abandon --- */
+
+static session_ref_t nobody(const struct session *s)
+{
+    return s->ref & SLOT_MASK;
+}
+
+/* The deadline first: if we die in between, the lock is one of ours still, and
+   whoever buries us does the same again. */
+static int let_go(struct session *s, struct grip *g)
+{
+    int rc = hold_leave_behind(g);
+
+    if (rc != 0)
+        return rc;
+    shm_and(&g->e->state, ~STATE_NOTES);
+    shm_store_release(&g->e->session, nobody(s));
+    ENQ_POINT("abandon.stored");
+    return 0;
+}
+
+int abandon(struct session *s, struct thread *t, enq_handle handle,
+    uint64_t token)
+{
+    struct grip g;
+    int rc = grip_held(&g, s, t, handle, token);
+
+    if (rc != ENQ_OK)
+        return rc;
+    if (g.e->session != s->ref ||
+        ENTRY_DEATH(g.e->on_death) == ENQ_DEATH_RELEASE)
+        rc = ENQ_REFUSED;
+    else
+        rc = let_go(s, &g);
+    scope_leave(&g.scope);
+    return rc;
+}

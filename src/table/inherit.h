@@ -1,0 +1,32 @@
+/*
+ * inherit.h - floor 4: to go on for a dead process that held locks for others,
+ * and to leave locks to others.
+ */
+#ifndef TABLE_INHERIT_H
+#define TABLE_INHERIT_H
+
+#include "table/hold.h"
+
+/*
+ * Makes up to n held locks of dead sessions, with a peer, those of this one:
+ * nothing else about them changes, but that a KEEP lock without a ttl has its
+ * own again. Not those that were abandoned.
+ *
+ * @got  how many, told of in `out`; also on a fault.
+ *
+ * Returns: ENQ_OK. Faults: ENQ_ECORRUPT.
+ */
+int inherit(struct session *s, struct thread *t, struct enq_info *out, size_t n,
+    size_t *got);
+
+/*
+ * The other way round: a held LEASE or KEEP lock of this session goes on
+ * without it, as if the session were dead.
+ *
+ * Returns: ENQ_OK; ENQ_REFUSED: it is RELEASE, another's, or waits; as
+ * hold_unlock() when it is gone. Faults: ENQ_ECORRUPT.
+ */
+int abandon(struct session *s, struct thread *t, enq_handle handle,
+    uint64_t token);
+
+#endif

@@ -1,0 +1,349 @@
+#!/bin/bash
+# bugs.sh - tests of the tests: bugs that are put into the library on purpose,
+# one at a time, each of which a named test must catch.
+#
+# usage: tests/bugs/bugs.sh [NAME...]      those that are not `soak`, or these
+#        tests/bugs/bugs.sh --all
+#        tests/bugs/bugs.sh --list
+#        tests/bugs/bugs.sh --build NAME   a tree with that bug, to look at
+#
+# The bugs are in tests/bugs/*.bugs (see rules.bugs for how they are written).
+# The shipped sources stay as they are: each bug has a tree of its own, of
+# links but for the one file that differs, and a build directory that begins
+# with links to the objects of $BUILD: make compiles what is missing there.
+#
+# First each test that is named is run without any bug, once, and has to pass.
+# Of a unit suite it is the named test only that is run, here and there. The
+# lines of all bugs must be in the sources, of those that are not tried, too.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+root=$PWD
+mkdir -p "${BUILD:=build}" || exit 1
+build=$(cd "$BUILD" && pwd) || exit 1
+seconds=60 # for a test that does not say how long it may take
+jobs=$(nproc)
+unset MAKEFLAGS MAKELEVEL MFLAGS
+ulimit -c 0
+
+names=()
+declare -A source why run caught says limit soak patch
+
+fail() {
+    echo "bugs: $*" >&2
+    exit 1
+}
+
+# --- the bugs ----------------------------------------------------------------
+
+# begin NAME - of a bug that is described by the lines that follow
+begin() {
+    [[ $1 =~ ^[a-z0-9-]+$ ]] || fail "$file: \"$1\" is no name"
+    [ -z "${patch[$1]-}" ] || fail "there are two bugs called $1"
+    name=$1
+    names+=("$name")
+    patch[$name]=
+}
+
+take_line() {
+    case $1 in
+    '' | '#'*) ;;
+    'bug '*) begin "${1#bug }" ;;
+    'in '*) source[$name]=${1#in } ;;
+    'why '*) why[$name]=${1#why } ;;
+    'run '*) run[$name]=${1#run } ;;
+    'seconds '*) limit[$name]=${1#seconds } ;;
+    soak) soak[$name]=1 ;;
+    'fails '* | 'aborts '* | 'hangs '* | 'says '*)
+        caught[$name]=${1%% *} says[$name]=${1#* }
+        ;;
+    [-+\ @]*) patch[$name]+=$1$'\n' ;;
+    *) fail "$file: what is \"$1\"?" ;;
+    esac
+}
+
+read_bugs() {
+    local file line name
+    for file in tests/bugs/*.bugs; do
+        name=
+        while IFS= read -r line; do take_line "$line"; done <"$file"
+    done
+    for name in "${names[@]}"; do
+        [ -n "${source[$name]-}" ] && [ -n "${why[$name]-}" ] &&
+            [ -n "${run[$name]-}" ] && [ -n "${caught[$name]-}" ] &&
+            [ -n "${patch[$name]}" ] || fail "$name is not all there"
+    done
+}
+
+# replace OLD NEW - whole lines of $text, which must be there exactly once
+replace() {
+    local rest=${text#*$'\n'"$1"}
+    if [ "$rest" = "$text" ]; then
+        echo "its lines are not in the source any more"
+        return 1
+    elif [[ $'\n'$rest == *$'\n'"$1"* ]]; then
+        echo "its lines are in the source more than once"
+        return 1
+    fi
+    text=${text/$'\n'"$1"/$'\n'"$2"}
+}
+
+# patched NAME - the source with the bug in it, into $text
+patched() {
+    local line old='' new=''
+    text=$'\n'$(<"${source[$1]}")$'\n'
+    while IFS= read -r line; do
+        case $line in
+        @*)
+            replace "$old" "$new" || return 1
+            old='' new=''
+            ;;
+        -*) old+=${line#-}$'\n' ;;
+        +*) new+=${line#+}$'\n' ;;
+        *) old+=${line# }$'\n' new+=${line# }$'\n' ;;
+        esac
+    done <<<"${patch[$1]%$'\n'}"
+    replace "$old" "$new"
+}
+
+# --- a tree with a bug -------------------------------------------------------
+
+# Objects that are made of the source, or include it.
+stale() { # PROFILE SOURCE
+    local object=$build/$1/${2%.c}.o
+    case $2 in
+    *.c) [ -e "$object" ] && echo "$object" ;;
+    *) grep -rlF --include='*.d' "$2" "$build/$1" | sed 's/\.d$/.o/' ;;
+    esac
+}
+
+# link_objects PROFILE SOURCE TO - what of a profile need not be compiled
+link_objects() {
+    mkdir -p "$3" && cp -al "$build/$1/src" "$build/$1/tests" "$3" || return 1
+    find "$3" -type f ! -name '*.o' -delete
+    cp -l "$build/$1/libtest.a" "$3" 2>/dev/null
+    stale "$1" "$2" | while IFS= read -r object; do
+        rm -f "$3${object#"$build/$1"}"
+    done
+}
+
+# plant NAME TO - the tree in TO/tree
+plant() {
+    local file tree=$2/tree to text
+    rm -rf "$2" && mkdir -p "$tree" || return 1
+    patched "$1" || return 1
+    cp -as "$root/src" "$root/include" "$tree" || return 1
+    for file in Makefile tests tools bench; do
+        ln -s "$root/$file" "$tree/$file"
+    done
+    to=$tree/${source[$1]}
+    rm "$to" && printf '%s' "${text:1}" >"$to"
+}
+
+# grow NAME TO TARGET... - builds in TO what is named as PROFILE/PROGRAM
+grow() {
+    local name=$1 to=$2 profile
+    shift 2
+    profile=${1%%/*}
+    [ -d "$to/$profile" ] ||
+        link_objects "$profile" "${source[$name]}" "$to/$profile" || return 1
+    make -C "$to/tree" -j1 BUILD="$to" WERROR= "${@/#/$to/}" 2>&1
+}
+
+# --- tests -------------------------------------------------------------------
+
+# alone COMMAND... - with a /dev/shm and processes of its own, all of which
+# end with it: a library with a bug leaves things behind.
+alone() { "$@"; }
+if unshare -mpf --kill-child --mount-proc true 2>/dev/null; then
+    alone() {
+        # shellcheck disable=SC2016 # it expands what it is given
+        unshare -mpf --kill-child --mount-proc /bin/sh -c \
+            'mount -t tmpfs -o mode=1777 none /dev/shm && "$@"; exit $?' \
+            sh "$@"
+    }
+fi
+
+# only NAME - the test that it is about, if its suite can run just that one
+only() {
+    case ${caught[$1]} in
+    fails | aborts)
+        case ${run[$1]} in debug/tests/unit/*) echo "${says[$1]}" ;; esac
+        ;;
+    esac
+}
+
+# what NAME - the test of that bug, as a human reads it
+what() {
+    local only
+    only=$(only "$1")
+    echo "${run[$1]}${only:+: $only}"
+}
+
+# play BUILD NAME - runs the test of that bug
+play() {
+    local limit=${limit[$2]-$seconds} to=$1 UNIT_ONLY
+    UNIT_ONLY=$(only "$2")
+    if [ -n "$UNIT_ONLY" ]; then export UNIT_ONLY; else unset UNIT_ONLY; fi
+    eval "set -- ${run[$2]}" # words, some of them quoted
+    set -- "$limit" "$to/$1" "${@:2}"
+    export -f alone
+    BUILD=$build timeout -k 1 -s KILL "$1" bash -c 'alone "$@"' bash "${@:2}" \
+        </dev/null 2>&1
+}
+
+# judge NAME STATUS OUTPUT - is that how it must show?
+judge() {
+    local words=${says[$1]}
+    case ${caught[$1]} in
+    fails) grep -qE ":F:[^:]*:$words:" "$3" ;;
+    aborts) grep -qE "(:E:[^:]*:$words:|$words).*signal 6" "$3" ;;
+    says) [ "$2" -gt 0 ] && [ "$2" -lt 124 ] && grep -qF -e "$words" "$3" ;;
+    hangs) [ "$2" -ge 124 ] ;;
+    esac
+}
+
+# --- without bugs ------------------------------------------------------------
+
+sound() { # NAME OUTPUT
+    [ -x "$build/${run[$1]%% *}" ] || {
+        echo "there is no $build/${run[$1]%% *}" >"$2"
+        return 1
+    }
+    play "$build" "$1" >"$2" && ! judge "$1" 0 "$2"
+}
+
+# Each test that is named, once. Those that fail are written to $tmp/unsound.
+sound_all() {
+    local name what
+    declare -A seen
+    for name in "${wanted[@]}"; do
+        what=$(what "$name")
+        [ -z "${seen[$what]-}" ] || continue
+        seen[$what]=1
+        room
+        {
+            sound "$name" "$tmp/$name.sound" || echo "$what" >>"$tmp/unsound"
+        } &
+    done
+    wait
+}
+
+room() { while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done; }
+
+# --- with them ---------------------------------------------------------------
+
+# try NAME - plants, builds, plays and judges; says what came of it.
+try() {
+    local to=$build/bugs/$1 out=$tmp/$1.out status begin=$EPOCHREALTIME
+    if ! plant "$1" "$to" >"$out" 2>&1; then
+        echo "FAIL $1: not planted: $(tail -n 1 "$out")"
+    elif ! grow "$1" "$to" "${run[$1]%% *}" >"$out" 2>&1; then
+        tail -n 20 "$out"
+        echo "FAIL $1: does not compile"
+    else
+        play "$to" "$1" >"$out"
+        status=$?
+        if judge "$1" "$status" "$out"; then
+            printf 'ok   %-48s %5.1f s  %s\n' "$1" "$(awk -v a="$begin" \
+                -v b="$EPOCHREALTIME" 'BEGIN { print b - a }')" "${says[$1]}"
+        else
+            tail -n 20 "$out" | cut -c 1-200
+            echo "FAIL $1: survives $(what "$1") (status $status)"
+        fi
+    fi
+    rm -rf "$to"
+}
+
+try_all() {
+    local name
+    for name in "${wanted[@]}"; do
+        if grep -qsxF -- "$(what "$name")" "$tmp/unsound"; then
+            echo "FAIL $name: $(what "$name") fails without it" \
+                >"$tmp/$name.said"
+            tail -n 20 "$tmp/$name.sound" 2>/dev/null
+            continue
+        fi
+        room
+        try "$name" >"$tmp/$name.said" &
+    done
+    wait
+}
+
+# Those that wait for another day: may they be planted still?
+check_others() {
+    local name text said
+    for name in "${names[@]}"; do
+        [ ! -e "$tmp/$name.said" ] || continue
+        said=$(patched "$name") || {
+            echo "FAIL $name: not planted: $said" >"$tmp/$name.said"
+            wanted+=("$name")
+        }
+    done
+}
+
+tell() {
+    local name caught=0 failed=0
+    for name in "${wanted[@]}"; do
+        sed 's/^figure/its figure/' "$tmp/$name.said"
+        if grep -q "^ok   $name " "$tmp/$name.said"; then
+            caught=$((caught + 1))
+        else
+            failed=$((failed + 1))
+        fi
+    done
+    grep -h '^FAIL' "$tmp"/*.said # again, where it is seen
+    echo "figure bugs-caught $caught"
+    echo "bugs: $caught passed, $failed failed, 0 skipped"
+    [ "$failed" -eq 0 ]
+}
+
+# --- the command line --------------------------------------------------------
+
+list() {
+    local name
+    for name in "${names[@]}"; do
+        printf '%s (%s)%s\n  %s\n  caught by %s: %s\n' "$name" \
+            "${source[$name]}" "${soak[$name]:+, in a soak}" "${why[$name]}" \
+            "${run[$name]}" "${says[$name]}"
+    done
+}
+
+# For a human: it stays.
+build_one() {
+    local name=$1 to=$build/bug-$1
+    plant "$name" "$to" && grow "$name" "$to" "${run[$name]%% *}" || exit 1
+    echo "$name: ${why[$name]}"
+    echo "its source: $to/tree/${source[$name]}"
+    echo "its test:   $to/${run[$name]}"
+    exit 0
+}
+
+read_bugs
+if [ "${1-}" = --list ]; then
+    list
+    exit
+fi
+all=${ENQ_SOAK-}
+if [ "${1-}" = --all ]; then
+    all=1
+    shift
+fi
+wanted=()
+for name in "${names[@]}"; do
+    if [ -n "$all" ] || [ -z "${soak[$name]-}" ]; then wanted+=("$name"); fi
+done
+if [ "${1-}" = --build ]; then
+    [ -n "${patch[${2-}]-}" ] || fail "there is no bug ${2-}: try --list"
+    build_one "$2"
+fi
+if [ $# -gt 0 ]; then wanted=("$@"); fi
+for name in "${wanted[@]}"; do
+    [ -n "${patch[$name]-}" ] || fail "there is no bug $name: try --list"
+done
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp" "$build/bugs"' EXIT
+trap 'exit 130' INT TERM
+sound_all
+try_all
+check_others
+tell

@@ -1,0 +1,21 @@
+/*
+ * crowd.h - who is in a segment before it is damaged.
+ */
+#ifndef CROWD_H
+#define CROWD_H
+
+#include "fuzz.h"
+
+/* The session has taken a lock and given it back: it has a page. */
+void crowd_touch(struct arena *a, unsigned session);
+
+/* The texts of one of a set, in the entry that it has taken. */
+void crowd_take_member(struct set *set, struct member *m,
+    const struct enq_req *req);
+
+/* Locks of every mode, concrete, generic and large; waiters, a lock
+   set among them; ids; the last
+   session is dead, and a thread as well. */
+void crowd_fill(struct arena *a);
+
+#endif

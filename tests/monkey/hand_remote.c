@@ -1,0 +1,198 @@
+/*
+ * hand_remote.c - more histories written by hand: of those who use the table
+ * through a bridge.
+ */
+#include "hand.h"
+
+static void remote(unsigned place, int32_t grace_ms)
+{
+    hand_book->lives[place].remote = true;
+    hand_book->lives[place].grace_ms = grace_ms;
+}
+
+/* A bridge that is killed then; 0: it is not. */
+static void bridge(double ready, double kill)
+{
+    struct serve *x = &hand_book->serves[hand_book->n_serves++];
+
+    *x = (struct serve){.from_ns = AT_MS(ready)};
+    if (kill <= 0)
+        return;
+    x->died = true;
+    x->to_ns = AT_MS(kill);
+    x->to_seq = (uint64_t)x->to_ns;
+    x->gone_ns = AT_MS(kill + 1);
+    x->gone_seq = (uint64_t)x->gone_ns;
+}
+
+/* At 20 its bridge is killed; at 25 there is another. */
+static struct op *lock_over_a_death(int32_t grace_ms)
+{
+    remote(0, grace_ms);
+    bridge(0, 20);
+    bridge(25, 0);
+    return lock(0, X, 1, 2);
+}
+
+/* --- what is held --- */
+
+static void a_remote_lock_and_another_are_held(void)
+{
+    remote(0, 0);
+    bridge(0, 0);
+    lock(0, X, 1, 2);
+    lock(1, X, 4, 5);
+}
+
+static void a_remote_lock_is_taken_before_its_bridge_dies(void)
+{
+    lock_over_a_death(0);
+    lock(1, X, 15, 16);
+}
+
+static void a_remote_lock_ends_with_its_bridge(void)
+{
+    lock_over_a_death(0);
+    lock(1, X, 30, 31);
+}
+
+static void a_remote_lock_is_taken_though_its_session_goes_on(void)
+{
+    struct op *p = lock_over_a_death(0);
+
+    lock(1, X, 30, 31);
+    about(p, OP_RENEW, 40, 41)->ttl_ms = ENQ_FOREVER;
+}
+
+static void a_leased_lock_ends_with_its_bridge(void)
+{
+    struct op *p = lock_over_a_death(0);
+
+    p->on_death = ENQ_DEATH_LEASE;
+    left(p);
+    lock(1, X, 30, 31);
+}
+
+/* --- what is lost --- */
+
+static void lose(struct op *p)
+{
+    about(p, OP_DEMOTE, 40, 41)->result = ENQ_NOTHELD;
+}
+
+static void a_remote_lock_is_lost(void)
+{
+    remote(0, 0);
+    bridge(0, 0);
+    lose(lock(0, X, 1, 2));
+}
+
+static void a_remote_lock_is_lost_with_its_bridge(void)
+{
+    lose(lock_over_a_death(0));
+}
+
+static void a_remote_lock_is_lost_to_a_client_who_came_late(void)
+{
+    struct op *p = lock_over_a_death(15);
+
+    call(0, OP_LIST, 36, 37);
+    lose(p);
+}
+
+static void a_remote_lock_is_lost_to_a_client_who_came_back_in_time(void)
+{
+    struct op *p = lock_over_a_death(200);
+
+    call(0, OP_LIST, 36, 37);
+    lose(p);
+}
+
+static void a_leased_lock_is_lost_with_its_bridge(void)
+{
+    struct op *p = lock_over_a_death(0);
+
+    p->on_death = ENQ_DEATH_LEASE;
+    lose(p);
+}
+
+/* --- who dies --- */
+
+static void die_remote(double kill, double gone)
+{
+    die(0, kill, gone);
+    remote(0, 100);
+}
+
+static void a_waiter_is_granted_when_a_session_is_over(void)
+{
+    bridge(0, 0);
+    die_remote(10, 11);
+    lock(0, X, 1, 2);
+    waiter(1, X, 5, 380);
+}
+
+static void a_waiter_sleeps_behind_a_session_that_is_over(void)
+{
+    bridge(0, 0);
+    die_remote(10, 11);
+    lock(0, X, 1, 2);
+    waiter(1, X, 5, 500);
+}
+
+static void a_session_is_over_later_as_its_bridge_has_died(void)
+{
+    bridge(0, 100);
+    bridge(120, 0);
+    die_remote(10, 11);
+    lock(0, X, 1, 2);
+    waiter(1, X, 5, 500);
+}
+
+/* --- at rest --- */
+
+static struct op *dead_lock(void)
+{
+    bridge(0, 0);
+    die_remote(10, 11);
+    return lock(0, X, 1, 2);
+}
+
+static void a_lock_of_a_session_that_is_over_is_left(void)
+{
+    left(dead_lock());
+    hand_book->rest[0].on_death = ENQ_DEATH_LEASE;
+}
+
+static void a_leased_lock_of_a_session_that_is_over_is_left(void)
+{
+    struct op *p = dead_lock();
+
+    p->on_death = ENQ_DEATH_LEASE;
+    left(p);
+}
+
+static void a_leased_lock_of_a_session_that_is_over_is_gone(void)
+{
+    dead_lock()->on_death = ENQ_DEATH_LEASE;
+}
+
+const struct hand_test hand_remote[] = {
+    T(a_remote_lock_and_another_are_held, FAULT_EXCLUSION),
+    T(a_remote_lock_is_taken_before_its_bridge_dies, FAULT_EXCLUSION),
+    T(a_remote_lock_ends_with_its_bridge, NONE),
+    T(a_remote_lock_is_taken_though_its_session_goes_on, FAULT_EXCLUSION),
+    T(a_leased_lock_ends_with_its_bridge, FAULT_EXCLUSION),
+    T(a_remote_lock_is_lost, FAULT_LOST),
+    T(a_remote_lock_is_lost_with_its_bridge, NONE),
+    T(a_remote_lock_is_lost_to_a_client_who_came_late, NONE),
+    T(a_remote_lock_is_lost_to_a_client_who_came_back_in_time, FAULT_LOST),
+    T(a_leased_lock_is_lost_with_its_bridge, FAULT_LOST),
+    T(a_waiter_is_granted_when_a_session_is_over, NONE),
+    T(a_waiter_sleeps_behind_a_session_that_is_over, FAULT_ASLEEP),
+    T(a_session_is_over_later_as_its_bridge_has_died, NONE),
+    T(a_lock_of_a_session_that_is_over_is_left, FAULT_LEAK),
+    T(a_leased_lock_of_a_session_that_is_over_is_left, NONE),
+    T(a_leased_lock_of_a_session_that_is_over_is_gone, FAULT_KEPT),
+    {0},
+};

@@ -1,0 +1,97 @@
+/*
+ * rest.c - at rest: is the table sound, and is nothing left over?
+ */
+#include <string.h>
+
+#include "api/audit.h"
+#include "sim/sim.h"
+#include "table/check.h"
+#include "table/page.h"
+#include "table/slab.h"
+
+/* In place of the library's own: once, at the end, is enough. */
+int audit(struct enq *e, struct thread *t, int rc)
+{
+    (void)e, (void)t;
+    return rc;
+}
+
+void rest_check(struct thread *t)
+{
+    char text[400] = "";
+    struct check_report report = {text, sizeof(text), 0, 0};
+    size_t bytes = sim.bytes;
+    int rc;
+
+    memory_drain(sim.me);
+    sim.bytes = 0; /* nobody is left to interfere: these are no steps */
+    rc = check_table(sim.map, t, &report);
+    sim.bytes = bytes;
+    if (rc != 0)
+        sim_fail("the table check says %s", enq_result_name(rc));
+    else if (report.findings > 0)
+        sim_fail("%u findings: %s", report.findings, text);
+    if (oracle_live() > 0)
+        sim_fail("%u entries are left", oracle_live());
+}
+
+static void want_zero(uint64_t value, const char *what, uint32_t of)
+{
+    if (value != 0)
+        sim_fail("%s of %u is %llu at rest", what, of,
+            (unsigned long long)value);
+}
+
+static void check_words(const struct map *map)
+{
+    for (uint32_t i = 0; i < GATES; i++) {
+        want_zero(map->gates[i].word, "gate word", i);
+        want_zero(map->gates[i].raised, "raised", i);
+        want_zero(map->gates[i].head, "gate head", i);
+        want_zero(map->gates[i].n_waiting, "gate n_waiting", i);
+    }
+    for (uint32_t i = 0; i < SHARDS_ALL; i++) {
+        want_zero(map->shards[i].word, "shard word", i);
+        want_zero(map->shards[i].n_objects, "n_objects", i);
+        want_zero(map->shards[i].n_waiting, "n_waiting", i);
+    }
+    want_zero(map->h->grow_word, "grow word", 0);
+    want_zero(map->h->recovery_word, "recovery word", 0);
+    if (sim.deaths > 0) /* who dies beside them leaves one too many */
+        return;
+    want_zero(map->h->listeners, "listeners", 0);
+    for (uint32_t i = 0; i < OWNER_HASHES; i++)
+        want_zero(map->owners[i], "waiting owners", i);
+}
+
+static void check_slots(const struct map *map)
+{
+    for (uint32_t i = 0; i < map->h->threads_high; i++) {
+        want_zero(map->threads[i].ref, "thread slot", i);
+        want_zero(map->threads[i].set, "journal of slot", i);
+    }
+    for (uint32_t i = 0; i < map->h->sessions_high; i++)
+        want_zero(map->sessions[i].ref, "session slot", i);
+}
+
+static bool check_free(void *context, struct entry *e)
+{
+    unsigned phase = STATE_PHASE(e->state);
+
+    if (phase != PHASE_FREE && phase != PHASE_GONE)
+        sim_fail("entry %u is leaked in phase %u", map_ref(context, e), phase);
+    return !sim.failed;
+}
+
+void rest_check_empty(void)
+{
+    struct map *map = sim.map;
+
+    check_words(map);
+    check_slots(map);
+    for (uint32_t i = 0; i < map->h->pages_used; i++)
+        if (map->pages[i].kind == PAGE_SMALL ||
+            map->pages[i].kind == PAGE_LARGE)
+            want_zero(map->pages[i].owner, "owner of page", i);
+    slab_each(map, check_free, map);
+}

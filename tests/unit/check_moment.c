@@ -1,0 +1,317 @@
+/*
+ * check_moment.c - what others may do in one moment: a thread stands at a
+ * point, as if it were preempted there, until they have done it.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/attachment.h"
+#include "sync/life.h"
+#include "sync/word.h"
+#include "table/heal.h"
+#include "unit.h"
+
+/* --- moments --- */
+
+static struct {
+    const char *point;
+    unsigned skip; /* so many passes of it before */
+    pthread_t thread;
+    void (*act)(void);
+} moment;
+
+static unsigned remade; /* how often something was made anew */
+
+static void stand_still(const struct point *p)
+{
+    void (*act)(void) = moment.act;
+
+    remade += strcmp(p->name, "recover.index_cleared") == 0;
+    if (act == NULL || strcmp(p->name, moment.point) != 0 ||
+        !pthread_equal(pthread_self(), moment.thread) || moment.skip-- > 0)
+        return;
+    moment.act = NULL;
+    act();
+}
+
+/* When this thread passes that point. */
+static void arm(const char *point, unsigned skip, void (*act)(void))
+{
+    moment.point = point;
+    moment.skip = skip;
+    moment.thread = pthread_self();
+    moment.act = act;
+    point_hook = stand_still;
+}
+
+static void acted(void)
+{
+    ck_assert_ptr_null(moment.act);
+    point_hook = NULL;
+}
+
+/* --- two workers, one after the other --- */
+
+static struct {
+    struct enq *e;
+    uint32_t *word; /* what both hold for a while; or NULL */
+    struct {
+        pthread_t id;
+        struct thread *t;
+        uint32_t is_in, may_go;
+    } worker[2];
+} shop;
+
+static void *work(void *number)
+{
+    unsigned i = *(unsigned *)number;
+    struct thread *t = thread_enter(shop.e->map);
+
+    shop.worker[i].t = t;
+    if (shop.word != NULL)
+        ck_assert_int_eq(word_lock(t, shop.word, RANK_SHARD), 0);
+    shm_store_release(&shop.worker[i].is_in, 1);
+    while (!shm_load_acquire(&shop.worker[i].may_go))
+        unit_nap();
+    if (shop.word != NULL)
+        word_unlock(t, shop.word);
+    return NULL;
+}
+
+static void worker_comes(unsigned i)
+{
+    static unsigned numbers[] = {0, 1};
+
+    pthread_create(&shop.worker[i].id, NULL, work, &numbers[i]);
+    eventually(shm_load_acquire(&shop.worker[i].is_in));
+}
+
+static void worker_goes(unsigned i)
+{
+    shm_store_release(&shop.worker[i].may_go, 1);
+    pthread_join(shop.worker[i].id, NULL);
+}
+
+static void one_goes_and_one_comes(void)
+{
+    worker_goes(0);
+    worker_comes(1);
+}
+
+/* --- recovery --- */
+
+/* Slots that are looked at before this one. */
+static unsigned slots_before(const struct thread_slot *slot)
+{
+    unsigned n = 0;
+
+    for (const struct thread_slot *s = shop.e->map->threads; s < slot; s++)
+        n += s->ref != 0 && s->keeper != 0;
+    return n;
+}
+
+TEST(a_thread_that_takes_over_the_slot_of_one_that_ended_is_not_taken_for_dead)
+{
+    struct thread *me;
+
+    shop.e = unit_open();
+    me = thread_enter(shop.e->map);
+    worker_comes(0);
+    arm("recover.slot_read", slots_before(shop.worker[0].t->slot),
+        one_goes_and_one_comes);
+    ck_assert_int_eq(heal(shop.e->map, me), 0);
+    acted();
+    ck_assert_ptr_eq(shop.worker[1].t->slot,
+        &shop.e->map->threads[shop.worker[1].t->ref & SLOT_MASK]);
+    ck_assert(!thread_is_dead(shop.e->map, shop.worker[1].t->ref));
+    worker_goes(1);
+    enq_close(shop.e);
+}
+
+#define SHARD 5u
+
+TEST(a_shard_is_not_remade_whose_word_a_living_thread_took_from_one_that_ended)
+{
+    struct enq_grant g;
+    struct thread *me;
+    char field[16];
+    uint32_t objects;
+
+    shop.e = unit_open();
+    me = thread_enter(shop.e->map);
+    for (int i = 0; i < 2000; i++) {
+        snprintf(field, sizeof(field), "%d", i);
+        want(ENQ_OK, unit_lock(shop.e, "n", field, ENQ_MODE_X, &g));
+    }
+    objects = shop.e->map->shards[SHARD].n_objects;
+    ck_assert_uint_gt(objects, 0);
+    shop.word = &shop.e->map->shards[SHARD].word;
+    worker_comes(0);
+    arm("recover.word_read", 1 + GATES + SHARD, one_goes_and_one_comes);
+    ck_assert_int_eq(heal(shop.e->map, me), 0);
+    acted();
+    ck_assert_uint_eq(remade, 0);
+    ck_assert_uint_eq(word_owner(shm_load(shop.word)), shop.worker[1].t->ref);
+    ck_assert_uint_eq(shop.e->map->shards[SHARD].n_objects, objects);
+    worker_goes(1);
+    unit_healthy(shop.e);
+    enq_close(shop.e);
+}
+
+/* --- an end while another closes --- */
+
+static struct enq *other;
+static struct enq_grant grants[100];
+
+static void *work_with_a_lock(void *nothing)
+{
+    struct enq_grant g;
+
+    want(ENQ_OK, unit_lock(shop.e, "n", "worker", ENQ_MODE_X, &g));
+    want(ENQ_OK, enq_unlock(shop.e, g.handle, g.token));
+    shm_store_release(&shop.worker[0].is_in, 1);
+    while (!shm_load_acquire(&shop.worker[0].may_go))
+        unit_nap();
+    return nothing;
+}
+
+static void another_locks_and_the_worker_ends(void)
+{
+    char field[16];
+
+    for (unsigned i = 0; i < LENGTH(grants); i++) {
+        snprintf(field, sizeof(field), "%u", i);
+        want(ENQ_OK, unit_lock(other, "n", field, ENQ_MODE_X, &grants[i]));
+    }
+    worker_goes(0);
+}
+
+TEST(a_thread_that_ends_while_another_closes_takes_nobodys_locks)
+{
+    struct enq_open_opts small = {.size = sizeof(small), .slots = 210};
+
+    shop.e = unit_open_with(&small);
+    other = unit_open();
+    pthread_create(&shop.worker[0].id, NULL, work_with_a_lock, NULL);
+    eventually(shm_load_acquire(&shop.worker[0].is_in));
+    arm("session.reaped", 0, another_locks_and_the_worker_ends);
+    enq_close(shop.e);
+    acted();
+    for (unsigned i = 0; i < LENGTH(grants); i++)
+        want(ENQ_OK, enq_valid(other, grants[i].handle));
+    unit_healthy(other);
+    enq_close(other);
+}
+
+/* --- a name that goes --- */
+
+static struct enq *looker; /* whose helper thread looks each second */
+
+static void until_the_flag_is_taken_back(void)
+{
+    eventually(!shm_load(&looker->map->h->unlinked));
+}
+
+TEST(a_space_gives_no_locks_once_its_name_is_gone_however_long_that_took)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g;
+
+    looker = e;
+    arm("unlink.told", 0, until_the_flag_is_taken_back);
+    want(ENQ_OK, enq_unlink(unit_space()));
+    acted();
+    want(ENQ_EGONE, unit_lock(e, "n", "f", ENQ_MODE_X, &g));
+    enq_close(e);
+}
+
+/* --- children --- */
+
+static void *open_and_lock(void *nothing)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g;
+
+    want(ENQ_OK,
+        enq_lock(e,
+            ENQ_REQ(.name = "n", .mode = ENQ_MODE_X, .wait_ms = ENQ_FOREVER),
+            &g));
+    enq_close(e);
+    return nothing;
+}
+
+static pthread_t second;
+
+static void the_second_opens_first(void)
+{
+    pthread_create(&second, NULL, open_and_lock, NULL);
+    pthread_join(second, NULL);
+}
+
+static int open_twice_at_once(void *nothing)
+{
+    alarm(20);
+    arm("process.renewed", 0, the_second_opens_first);
+    open_and_lock(nothing);
+    return moment.act != NULL;
+}
+
+TEST(two_threads_of_a_child_that_open_at_once_both_get_in)
+{
+    struct enq *e = unit_open();
+
+    unit_join(unit_fork(open_twice_at_once, NULL));
+    unit_healthy(e);
+    enq_close(e);
+}
+
+static uint32_t making_a_key, may_make_it = 1;
+
+/* As the library calls it; slow for the one who is first. */
+int pthread_key_create(pthread_key_t *key, void (*destructor)(void *))
+{
+    int (*real)(pthread_key_t *, void (*)(void *)) = (int (*)(pthread_key_t *,
+        void (*)(void *)))dlsym(RTLD_NEXT, "pthread_key_create");
+
+    shm_store_release(&making_a_key, 1);
+    while (!shm_load_acquire(&may_make_it))
+        unit_nap();
+    return real(key, destructor);
+}
+
+static int open_in_child(void *nothing)
+{
+    alarm(20);
+    shm_store_release(&may_make_it, 1);
+    open_and_lock(nothing);
+    return 0;
+}
+
+TEST(a_child_forked_during_the_very_first_call_opens_its_own)
+{
+    pthread_t first;
+
+    shm_store(&may_make_it, 0);
+    pthread_create(&first, NULL, open_and_lock, NULL);
+    eventually(shm_load_acquire(&making_a_key));
+    unit_join(unit_fork(open_in_child, NULL));
+    shm_store_release(&may_make_it, 1);
+    pthread_join(first, NULL);
+}
+
+int main(void)
+{
+    unit_begin("moment");
+    /* The address sanitizer's allocator has no fork handler: see check_fork. */
+    if (!UNIT_SANITIZED)
+        ADD(a_child_forked_during_the_very_first_call_opens_its_own);
+    ADD(a_thread_that_takes_over_the_slot_of_one_that_ended_is_not_taken_for_dead);
+    ADD(a_shard_is_not_remade_whose_word_a_living_thread_took_from_one_that_ended);
+    ADD(a_thread_that_ends_while_another_closes_takes_nobodys_locks);
+    ADD(a_space_gives_no_locks_once_its_name_is_gone_however_long_that_took);
+    ADD(two_threads_of_a_child_that_open_at_once_both_get_in);
+    return unit_end();
+}

@@ -1,0 +1,587 @@
+/*
+ * check_remote.c - the client of a bridge, against a fake one: lost requests
+ * and lost answers, sessions that are over, silence, nonsense.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sys/wait.h>
+
+#include "fake.h"
+
+#define GRANTED "\"RC\":\"0\",\"RESULT\":0,\"HANDLE\":\"77\",\"TOKEN\":\"1001\""
+#define DONE "\"RC\":\"0\",\"RESULT\":0"
+
+#define A_LOCK                                                                 \
+    ENQ_REQ(.name = "n", .key = {"k"}, .mode = ENQ_MODE_E, .ttl_ms = 60000)
+
+static struct fake fake;
+
+static void granted(struct enq *e, struct asker *a, const struct enq_req *req)
+{
+    asker_begin(a, e, req);
+    fake_hear(&fake, "\"eleLock\"");
+    fake_answer(&fake, GRANTED);
+    asker_end(a, ENQ_OK);
+    ck_assert_uint_eq(a->grant.handle, 77);
+    ck_assert_uint_eq(a->grant.token, 1001);
+}
+
+static void event_is(struct enq *e, int kind, int result)
+{
+    struct enq_event event;
+
+    eventually(enq_next(e, &event) == ENQ_OK);
+    ck_assert_int_eq(event.kind, kind);
+    ck_assert_int_eq(event.result, result);
+}
+
+/* Of the connection there may be two events, or the last of them. */
+static void lock_event_is(struct enq *e, int kind, int result)
+{
+    struct enq_event event;
+
+    do
+        eventually(enq_next(e, &event) == ENQ_OK);
+    while (event.kind == ENQ_EVENT_SESSION);
+    ck_assert_int_eq(event.kind, kind);
+    ck_assert_int_eq(event.result, result);
+}
+
+/* --- lost, and sent again --- */
+
+TEST(an_answer_that_was_lost_is_asked_for_again_by_the_same_number)
+{
+    struct asker a = {0};
+    char before[1000];
+    struct enq *e;
+
+    fake_begin(&fake);
+    e = fake_open(&fake);
+    asker_begin(&a, e, A_LOCK);
+    fake_hear(&fake, "\"eleLock\"");
+    snprintf(before, sizeof(before), "%.900s", fake.line);
+    fake_cut(&fake);
+    fake_greet(&fake, "one", true);
+    fake_hear(&fake, "\"eleLock\"");
+    ck_assert_str_eq(fake.line, before);
+    fake_answer(&fake, GRANTED);
+    asker_end(&a, ENQ_OK);
+    want(ENQ_OK, enq_valid(e, 77));
+    fake_close(&fake, e);
+}
+
+#define CROWD 5
+
+TEST(what_was_not_answered_is_sent_again_in_its_order)
+{
+    struct asker a[CROWD] = {{0}};
+    unsigned long long numbers[CROWD];
+    struct enq *e;
+
+    fake_begin(&fake);
+    e = fake_open(&fake);
+    for (int i = 0; i < CROWD; i++) {
+        a[i].grant.handle = (enq_handle)i + 1;
+        asker_begin(&a[i], e, NULL);
+        fake_hear(&fake, "\"OP\":\"2\"");
+        numbers[i] = fake_number(&fake);
+    }
+    fake_cut(&fake);
+    fake_greet(&fake, "one", true);
+    for (int i = 0; i < CROWD; i++) {
+        fake_hear(&fake, "\"OP\":\"2\"");
+        ck_assert_uint_eq(fake_number(&fake), numbers[i]);
+        fake_answer(&fake, DONE);
+        asker_end(&a[i], ENQ_OK);
+    }
+    fake_close(&fake, e);
+}
+
+TEST(of_a_wait_that_is_asked_for_again_what_is_left_is_told)
+{
+    struct asker a = {0};
+    struct enq *e;
+    long left;
+
+    fake_begin(&fake);
+    e = fake_open(&fake);
+    asker_begin(&a, e,
+        ENQ_REQ(.name = "n", .key = {"k"}, .mode = ENQ_MODE_E,
+            .wait_ms = 60000));
+    fake_hear(&fake, "\"waitTime\":60000 ");
+    poll(NULL, 0, 30);
+    fake_cut(&fake);
+    fake_greet(&fake, "one", true);
+    fake_hear(&fake, "\"waitTime\":5");
+    left = atol(strstr(fake.line, "\"waitTime\":") + 11);
+    ck_assert_int_le(left, 60000 - 30);
+    fake_answer(&fake, GRANTED);
+    asker_end(&a, ENQ_OK);
+    fake_close(&fake, e);
+}
+
+TEST(an_unlock_that_was_done_before_its_answer_was_lost_is_done)
+{
+    struct asker a = {0};
+    struct enq *e;
+
+    fake_begin(&fake);
+    e = fake_open(&fake);
+    granted(e, &a, A_LOCK);
+    asker_begin(&a, e, NULL);
+    fake_hear(&fake, "\"OP\":\"2\"");
+    fake_cut(&fake);
+    fake_greet(&fake, "one", true);
+    fake_hear(&fake, "\"OP\":\"2\"");
+    fake_answer(&fake, "\"RC\":\"4\",\"RESULT\":5,\"MSG\":\"no such lock\"");
+    asker_end(&a, ENQ_OK);
+    fake_close(&fake, e);
+}
+
+#define MANY 70
+
+TEST(no_more_are_under_way_than_a_bridge_remembers)
+{
+    static struct asker a[MANY];
+    struct enq *e;
+    int n = 0;
+
+    fake_begin(&fake);
+    e = fake_open(&fake);
+    for (int i = 0; i < MANY; i++) {
+        a[i].grant.handle = (enq_handle)i + 1;
+        asker_begin(&a[i], e, NULL);
+    }
+    while (fake_hear_within(&fake, 300))
+        n++;
+    ck_assert_int_eq(n, 64);
+    for (; n < MANY; n++) { /* the answer to one lets the next one go */
+        fake_answer(&fake, DONE);
+        fake_hear(&fake, "\"OP\":\"2\"");
+    }
+    fake_cut(&fake);
+    fake_greet(&fake, "one", true);
+    for (n = 0; n < 64; n++) {
+        fake_hear(&fake, "\"OP\":\"2\"");
+        fake_answer(&fake, DONE);
+    }
+    for (int i = 0; i < MANY; i++)
+        asker_end(&a[i], ENQ_OK);
+    fake_close(&fake, e);
+}
+
+TEST(a_lock_that_comes_too_late_is_given_back)
+{
+    struct asker a = {0};
+    struct enq *e;
+
+    fake_begin(&fake);
+    e = fake_open(&fake);
+    asker_begin(&a, e, A_LOCK);
+    fake_hear(&fake, "\"eleLock\"");
+    {
+        struct fake late = fake;
+
+        asker_end(&a, -ETIMEDOUT);
+        ck_assert_ptr_nonnull(strstr(a.why, "not known"));
+        while (fake_hear_within(&fake, 1)) /* pings */
+            continue;
+        snprintf(fake.line, sizeof(fake.line), "%s", late.line);
+    }
+    fake_answer(&fake, GRANTED);
+    do
+        ck_assert(fake_hear_within(&fake, 10000));
+    while (strstr(fake.line, "ping") != NULL);
+    ck_assert_ptr_nonnull(strstr(fake.line, "\"OP\":\"2\""));
+    ck_assert_ptr_nonnull(strstr(fake.line, "\"HANDLE\":\"77\""));
+    ck_assert_ptr_nonnull(strstr(fake.line, "\"TOKEN\":\"1001\""));
+    fake_close(&fake, e);
+}
+
+/* --- sessions --- */
+
+TEST(the_locks_of_a_session_that_is_over_are_lost)
+{
+    struct asker a = {0};
+    struct enq *e;
+
+    fake_begin(&fake);
+    e = fake_open(&fake);
+    ck_assert_int_ge(enq_fd(e), 0);
+    granted(e, &a, A_LOCK);
+    fake_cut(&fake);
+    fake_greet(&fake, "two", false);
+    ck_assert_ptr_nonnull(strstr(fake.line, "\"session\":\"one\""));
+    lock_event_is(e, ENQ_EVENT_LOST, ENQ_OWNERDIED);
+    want(ENQ_OWNERDIED, enq_valid(e, 77));
+    fake_close(&fake, e);
+}
+
+/* With the last of its locks a session ends, while there is no bridge. */
+TEST(a_lock_that_has_run_out_before_its_session_was_over_has_expired)
+{
+    struct asker a = {0};
+    struct enq *e;
+
+    fake_begin(&fake);
+    e = fake_open(&fake);
+    ck_assert_int_ge(enq_fd(e), 0);
+    granted(e, &a,
+        ENQ_REQ(.name = "n", .key = {"k"}, .mode = ENQ_MODE_E, .ttl_ms = 20));
+    fake_cut(&fake);
+    eventually(enq_valid(e, 77) == ENQ_EXPIRED);
+    fake_greet(&fake, "two", false);
+    lock_event_is(e, ENQ_EVENT_EXPIRED, ENQ_EXPIRED);
+    want(ENQ_EXPIRED, enq_valid(e, 77));
+    fake_close(&fake, e);
+}
+
+TEST(a_connection_that_is_gone_is_an_event)
+{
+    struct enq *e;
+
+    fake_begin(&fake);
+    e = fake_open(&fake);
+    ck_assert_int_ge(enq_fd(e), 0);
+    fake_cut(&fake);
+    event_is(e, ENQ_EVENT_SESSION, -ECONNRESET);
+    fake_greet(&fake, "one", true);
+    event_is(e, ENQ_EVENT_SESSION, ENQ_OK);
+    fake_close(&fake, e);
+}
+
+TEST(what_happened_to_a_lock_meanwhile_is_asked_for)
+{
+    struct asker a = {0};
+    struct enq *e;
+
+    fake_begin(&fake);
+    e = fake_open(&fake);
+    ck_assert_int_ge(enq_fd(e), 0);
+    granted(e, &a, A_LOCK);
+    fake_cut(&fake);
+    fake_greet(&fake, "one", true);
+    fake_hear(&fake, "\"OP\":\"valid\",\"HANDLE\":\"77\"");
+    want(ENQ_OK, enq_valid(e, 77));
+    fake_answer(&fake, "\"RC\":\"4\",\"RESULT\":11,\"MSG\":\"broken\"");
+    lock_event_is(e, ENQ_EVENT_LOST, ENQ_FORCED);
+    want(ENQ_FORCED, enq_valid(e, 77));
+    fake_close(&fake, e);
+}
+
+/* --- events --- */
+
+TEST(each_news_of_a_lock_is_told_once_and_in_order)
+{
+    struct asker a = {0};
+    struct enq_event event;
+    struct enq *e;
+
+    fake_begin(&fake);
+    e = fake_open(&fake);
+    granted(e, &a, A_LOCK);
+    fake_say(&fake,
+        "{\"EVENT\":\"blocking\",\"RESULT\":0,\"HANDLE\":\"77\",\"TOKEN\":"
+        "\"1001\",\"OWNER\":\"you\"}\n{\"EVENT\":\"expiring\",\"RESULT\":0,"
+        "\"HANDLE\":\"77\",\"TOKEN\":\"1001\"}\n{\"EVENT\":\"expired\","
+        "\"RESULT\":6,\"HANDLE\":\"77\",\"TOKEN\":\"1001\"}\n");
+    eventually(enq_valid(e, 77) == ENQ_EXPIRED);
+    want(ENQ_PENDING, enq_next(e, &event));
+    ck_assert_int_ge(enq_fd(e), 0); /* from now on it is heard of */
+    want(ENQ_OK, enq_next(e, &event));
+    ck_assert_int_eq(event.kind, ENQ_EVENT_BLOCKING);
+    ck_assert_str_eq(event.grant.blocker.owner, "you");
+    event_is(e, ENQ_EVENT_EXPIRING, ENQ_OK);
+    event_is(e, ENQ_EVENT_EXPIRED, ENQ_EXPIRED);
+    want(ENQ_PENDING, enq_next(e, &event));
+    fake_close(&fake, e);
+}
+
+/* Of one lock a bridge may tell as of no set. */
+static const char *const told_as[] = {
+    "\"HANDLE\":\"77\",\"TOKEN\":\"1001\"",
+    "\"GRANTS\":[{\"HANDLE\":\"77\",\"TOKEN\":\"1001\"}]",
+};
+
+TEST(the_grants_of_a_started_set_are_filled_with_its_event)
+{
+    const struct enq_req req = {.size = sizeof(req),
+        .name = "n",
+        .key = {"k"},
+        .mode = ENQ_MODE_E,
+        .wait_ms = 60000};
+    struct asker a = {.reqs = {&req}};
+    struct enq_event event;
+    struct enq *e;
+
+    fake_begin(&fake);
+    e = fake_open(&fake);
+    asker_begin_set(&a, e);
+    fake_hear(&fake, "\"start\":true");
+    fake_answer(&fake, "\"RC\":\"0\",\"RESULT\":3");
+    asker_end(&a, ENQ_PENDING);
+    ck_assert_uint_eq(a.grant.handle, 0);
+    fake_say(&fake,
+        "{\"EVENT\":\"result\",\"RESULT\":0,\"TICKET\":\"%llu\",%s}\n",
+        fake_number(&fake), told_as[_i]);
+    eventually(enq_next(e, &event) == ENQ_OK);
+    ck_assert_int_eq(event.kind, ENQ_EVENT_RESULT);
+    ck_assert_int_eq(event.result, ENQ_OK);
+    ck_assert_uint_eq(event.ticket, a.ticket);
+    ck_assert_uint_eq(a.grant.handle, 77);
+    ck_assert_uint_eq(a.grant.token, 1001);
+    want(ENQ_OK, enq_valid(e, 77));
+    fake_close(&fake, e);
+}
+
+static void *cancel(void *arg)
+{
+    struct asker *a = arg;
+
+    a->rc = enq_cancel(a->e, a->ticket);
+    return NULL;
+}
+
+/* The bridge dies before its result is told: it is not asked for again. */
+TEST(what_was_cancelled_stays_cancelled_when_its_bridge_dies)
+{
+    const struct enq_req req = {.size = sizeof(req),
+        .name = "n",
+        .key = {"k"},
+        .mode = ENQ_MODE_E,
+        .wait_ms = 60000};
+    struct asker a = {.reqs = {&req}};
+    struct enq_event event;
+    struct enq *e;
+
+    fake_begin(&fake);
+    e = fake_open(&fake);
+    asker_begin_set(&a, e);
+    fake_hear(&fake, "\"start\":true");
+    fake_answer(&fake, "\"RC\":\"0\",\"RESULT\":3");
+    asker_end(&a, ENQ_PENDING);
+    ck_assert_int_eq(pthread_create(&a.thread, NULL, cancel, &a), 0);
+    fake_hear(&fake, "\"cancel\"");
+    fake_answer(&fake, DONE);
+    asker_end(&a, ENQ_OK);
+    fake_cut(&fake);
+    fake_greet(&fake, _i == 0 ? "one" : "two", _i == 0);
+    ck_assert(!fake_hear_within(&fake, 50));
+    want(ENQ_OK, enq_next(e, &event));
+    ck_assert_int_eq(event.kind, ENQ_EVENT_RESULT);
+    ck_assert_int_eq(event.result, ENQ_CANCELLED);
+    ck_assert_uint_eq(event.ticket, a.ticket);
+    fake_close(&fake, e);
+}
+
+/* All of it comes at once: before its caller has woken up to be told that it
+   waits. */
+TEST(what_happens_to_a_lock_is_told_after_its_result)
+{
+    const struct enq_req req = {.size = sizeof(req),
+        .name = "n",
+        .key = {"k"},
+        .mode = ENQ_MODE_E,
+        .wait_ms = 60000};
+    static const uint32_t kinds[] = {
+        ENQ_EVENT_RESULT, ENQ_EVENT_BLOCKING, ENQ_EVENT_EXPIRED};
+    struct asker a = {.reqs = {&req}};
+    struct enq_event event;
+    struct enq *e;
+
+    fake_begin(&fake);
+    e = fake_open(&fake);
+    ck_assert_int_ge(enq_fd(e), 0);
+    asker_begin_set(&a, e);
+    fake_hear(&fake, "\"start\":true");
+    fake_say(&fake,
+        "{\"RC\":\"0\",\"RESULT\":3,\"reqUUID\":\"%llu\"}\n"
+        "{\"EVENT\":\"result\",\"RESULT\":0,\"TICKET\":\"%llu\",%s}\n"
+        "{\"EVENT\":\"blocking\",\"RESULT\":0,\"HANDLE\":\"77\","
+        "\"TOKEN\":\"1001\",\"OWNER\":\"B\"}\n"
+        "{\"EVENT\":\"expired\",\"RESULT\":6,\"HANDLE\":\"77\","
+        "\"TOKEN\":\"1001\",\"OWNER\":\"\"}\n",
+        fake_number(&fake), fake_number(&fake), told_as[0]);
+    asker_end(&a, ENQ_PENDING);
+    for (unsigned i = 0; i < LENGTH(kinds); i++) {
+        eventually(enq_next(e, &event) == ENQ_OK);
+        ck_assert_int_eq(event.kind, kinds[i]);
+    }
+    fake_close(&fake, e);
+}
+
+TEST(our_own_clock_ends_a_ttl_when_nobody_tells_us)
+{
+    struct asker a = {0};
+    struct enq *e;
+
+    fake_begin(&fake);
+    e = fake_open(&fake);
+    granted(e, &a,
+        ENQ_REQ(.name = "n", .key = {"k"}, .mode = ENQ_MODE_E, .ttl_ms = 60));
+    eventually(enq_valid(e, 77) == ENQ_EXPIRED);
+    fake_close(&fake, e);
+}
+
+TEST(a_heartbeat_renews)
+{
+    struct asker a = {0};
+    struct enq *e;
+
+    fake_begin(&fake);
+    e = fake_open(&fake);
+    granted(e, &a,
+        ENQ_REQ(.name = "n", .key = {"k"}, .mode = ENQ_MODE_E, .ttl_ms = 60000,
+            .heartbeat_ms = 20));
+    for (int i = 0; i < 3; i++) {
+        fake_hear(&fake, "\"OP\":\"renew\",\"HANDLE\":\"77\"");
+        fake_answer(&fake, DONE);
+    }
+    fake_close(&fake, e);
+}
+
+/* --- silence and nonsense --- */
+
+TEST(who_has_nothing_to_say_pings_and_leaves_who_does_not_answer)
+{
+    struct enq *e;
+
+    fake_begin(&fake);
+    fake.keepalive_ms = 100;
+    e = fake_open(&fake);
+    fake_hear(&fake, "\"ping\"");
+    while (fake_hear_within(&fake, 2000)) /* until it hangs up */
+        ck_assert_ptr_nonnull(strstr(fake.line, "\"ping\""));
+    fake.keepalive_ms = 5000;
+    fake_cut(&fake);
+    fake_greet(&fake, "one", true);
+    fake_close(&fake, e);
+}
+
+TEST(an_answer_may_come_byte_by_byte)
+{
+    struct asker a = {0};
+    char whole[400];
+    struct enq *e;
+
+    fake_begin(&fake);
+    e = fake_open(&fake);
+    asker_begin(&a, e, A_LOCK);
+    fake_hear(&fake, "\"eleLock\"");
+    snprintf(whole, sizeof(whole), " \n{%s,\"reqUUID\":\"%llu\"}\n", GRANTED,
+        fake_number(&fake));
+    for (const char *at = whole; *at != '\0'; at++) {
+        fake_say(&fake, "%c", *at);
+        unit_nap();
+    }
+    asker_end(&a, ENQ_OK);
+    fake_close(&fake, e);
+}
+
+static void *say_nonsense(void *arg)
+{
+    fake.fd = accept(fake.listener, NULL, NULL);
+    fake_hear(&fake, "hello");
+    fake_say(&fake, "%s", (const char *)arg);
+    return NULL;
+}
+
+static const char *const nonsense[] = {
+    "HTTP/1.1 400 Bad Request\r\n\r\n",
+    "{\"RC\":\"0\"}",
+    "[]\n",
+    "{\"RC\":\"4\",\"MSG\":\"no\"}",
+};
+
+TEST(what_is_no_bridge_is_refused)
+{
+    struct enq *e = NULL;
+    pthread_t thread;
+
+    fake_begin(&fake);
+    pthread_create(&thread, NULL, say_nonsense, (void *)nonsense[_i]);
+    want(-EPROTO, enq_open(&e, fake.address, NULL));
+    ck_assert_ptr_null(e);
+    pthread_join(thread, NULL);
+    fake_end(&fake);
+}
+
+TEST(nobody_there_is_said_at_once)
+{
+    struct enq *e = NULL;
+
+    want_why(-ENOENT, enq_open(&e, "unix:/nowhere/at/all", NULL), "/nowhere");
+    fake_begin(&fake);
+    close(fake.listener);
+    want(-ECONNREFUSED, enq_open(&e, fake.address, NULL));
+}
+
+/* --- what cannot be --- */
+
+TEST(what_is_for_processes_of_the_host_is_refused)
+{
+    struct enq_info info;
+    struct enq *e;
+    size_t got;
+
+    fake_begin(&fake);
+    e = fake_open(&fake);
+    want_why(-EOPNOTSUPP, enq_inherit(e, &info, 1, &got), "enq_inherit");
+    want_why(-EOPNOTSUPP, enq_abandon(e, 77, 0), "enq_abandon");
+    want(-EOPNOTSUPP, enq_dump(e, 1));
+    want_why(-EILSEQ,
+        unit_lock(e, "n", "\xff", ENQ_MODE_E, &(struct enq_grant){0}), "UTF-8");
+    want(-EILSEQ, enq_check(e, "\xff", NULL, 1));
+    want(-EILSEQ, enq_break(e, "\xc3"));
+    want(-EILSEQ, enq_list(e, "\xff", NULL, NULL, 0, &got));
+    fake_close(&fake, e);
+}
+
+TEST(a_child_of_fork_has_no_session)
+{
+    struct enq *e;
+    pid_t pid;
+    int status;
+
+    fake_begin(&fake);
+    e = fake_open(&fake);
+    pid = fork();
+    if (pid == 0) {
+        int rc = enq_valid(e, 77);
+
+        enq_close(e);
+        _exit(rc == ENQ_EFORKED ? 0 : 1);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+    fake_close(&fake, e);
+}
+
+int main(void)
+{
+    unit_begin("remote");
+    ADD(an_answer_that_was_lost_is_asked_for_again_by_the_same_number);
+    ADD(what_was_not_answered_is_sent_again_in_its_order);
+    ADD(of_a_wait_that_is_asked_for_again_what_is_left_is_told);
+    ADD(an_unlock_that_was_done_before_its_answer_was_lost_is_done);
+    ADD(no_more_are_under_way_than_a_bridge_remembers);
+    ADD(a_lock_that_comes_too_late_is_given_back);
+    ADD(the_locks_of_a_session_that_is_over_are_lost);
+    ADD(a_lock_that_has_run_out_before_its_session_was_over_has_expired);
+    ADD(a_connection_that_is_gone_is_an_event);
+    ADD(what_happened_to_a_lock_meanwhile_is_asked_for);
+    ADD(each_news_of_a_lock_is_told_once_and_in_order);
+    ADD(what_happens_to_a_lock_is_told_after_its_result);
+    ADD_LOOP(what_was_cancelled_stays_cancelled_when_its_bridge_dies, 2);
+    ADD_LOOP(the_grants_of_a_started_set_are_filled_with_its_event,
+        LENGTH(told_as));
+    ADD(our_own_clock_ends_a_ttl_when_nobody_tells_us);
+    ADD(a_heartbeat_renews);
+    ADD(who_has_nothing_to_say_pings_and_leaves_who_does_not_answer);
+    ADD(an_answer_may_come_byte_by_byte);
+    ADD_LOOP(what_is_no_bridge_is_refused, LENGTH(nonsense));
+    ADD(nobody_there_is_said_at_once);
+    ADD(what_is_for_processes_of_the_host_is_refused);
+    ADD(a_child_of_fork_has_no_session);
+    return unit_end();
+}

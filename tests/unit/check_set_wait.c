@@ -1,0 +1,368 @@
+/*
+ * check_set_wait.c - a lock set that waits is one waiter; without blocking, it
+ * is one event.
+ */
+#include "party.h"
+
+/* --- waiting --- */
+
+TEST(a_set_waits_for_all_and_holds_nothing_meanwhile)
+{
+    struct enq *e = unit_open();
+    struct enq_grant a = holds(e, "B", "a", ENQ_MODE_X);
+    struct enq_grant c = holds(e, "C", "c", ENQ_MODE_X);
+    struct party p;
+
+    invite(&p, e, "A", ENQ_MODE_X, "a b c", ENQ_FOREVER);
+    begins_to_wait(&p);
+    frees(e, &a);
+    usleep(20000);
+    ck_assert_uint_eq(shm_load(&p.done), 0);
+    ck_assert_uint_eq(count(e, false), 1);
+    frees(e, &c);
+    pthread_join(p.thread, NULL);
+    want(ENQ_OK, p.rc);
+    ck_assert_uint_eq(count(e, false), 3);
+    goes(&p);
+    ends(e);
+}
+
+TEST(whoever_came_later_does_not_pass_it_at_any_key)
+{
+    struct enq *e = unit_open();
+    struct enq_grant a = holds(e, "B", "a", ENQ_MODE_X);
+    struct party p, later;
+
+    invite(&p, e, "A", ENQ_MODE_X, "a b", ENQ_FOREVER);
+    begins_to_wait(&p);
+    want(ENQ_BUSY, tries(e, "C", "b", ENQ_MODE_S)); /* though it is free */
+    invite(&later, e, "C", ENQ_MODE_X, "b", ENQ_FOREVER);
+    begins_to_wait(&later);
+    frees(e, &a);
+    pthread_join(p.thread, NULL);
+    want(ENQ_OK, p.rc);
+    ck_assert_uint_eq(shm_load(&later.done), 0);
+    goes(&p);
+    pthread_join(later.thread, NULL);
+    want(ENQ_OK, later.rc);
+    goes(&later);
+    ends(e);
+}
+
+TEST(sets_that_cross_each_other_do_not_stop_each_other)
+{
+    struct enq *e = unit_open();
+    struct enq_grant b = holds(e, "C", "b", ENQ_MODE_X);
+    struct party p, q;
+
+    invite(&p, e, "A", ENQ_MODE_X, "a b", ENQ_FOREVER);
+    invite(&q, e, "B", ENQ_MODE_X, "b a", ENQ_FOREVER);
+    begins_to_wait(&p);
+    begins_to_wait(&q);
+    frees(e, &b);
+    pthread_join(p.thread, NULL);
+    want(ENQ_OK, p.rc);
+    ck_assert_uint_eq(shm_load(&q.done), 0);
+    goes(&p);
+    pthread_join(q.thread, NULL);
+    want(ENQ_OK, q.rc);
+    goes(&q);
+    ends(e);
+}
+
+TEST(a_waiting_set_lets_him_pass_whom_it_waits_for)
+{
+    struct enq *e = unit_open();
+    struct enq_grant a = holds(e, "B", "a", ENQ_MODE_X);
+    struct party p, mine;
+    struct enq_grant b;
+
+    invite(&p, e, "A", ENQ_MODE_X, "a b", ENQ_FOREVER);
+    begins_to_wait(&p);
+    b = holds(e, "B", "b", ENQ_MODE_X); /* it waits for him: not in his way */
+    frees(e, &b);
+    want(ENQ_BUSY, tries(e, "C", "b", ENQ_MODE_X));
+    invite(&mine, e, "B", ENQ_MODE_X, "b c", 0);
+    want(ENQ_OK, come(&mine)); /* nor in that of a set of his */
+    goes(&mine);
+    invite(&mine, e, "B", ENQ_MODE_X, "b", ENQ_FOREVER);
+    want(ENQ_OK, come(&mine));
+    goes(&mine);
+    frees(e, &a);
+    pthread_join(p.thread, NULL);
+    want(ENQ_OK, p.rc);
+    goes(&p);
+    ends(e);
+}
+
+TEST(who_waits_behind_a_set_passes_it_when_it_waits_for_him)
+{
+    struct enq *e = unit_open();
+    struct enq_grant a = holds(e, "B", "a", ENQ_MODE_X);
+    struct enq_grant b = holds(e, "C", "b", ENQ_MODE_X);
+    struct party p, mine;
+
+    invite(&p, e, "A", ENQ_MODE_X, "a b", ENQ_FOREVER);
+    begins_to_wait(&p);
+    invite(&mine, e, "B", ENQ_MODE_X, "b", ENQ_FOREVER);
+    begins_to_wait(&mine);
+    frees(e, &b);
+    pthread_join(mine.thread, NULL);
+    want(ENQ_OK, mine.rc);
+    goes(&mine);
+    frees(e, &a);
+    pthread_join(p.thread, NULL);
+    want(ENQ_OK, p.rc);
+    goes(&p);
+    ends(e);
+}
+
+TEST(a_set_gives_up_in_time_and_says_what_it_waited_for)
+{
+    struct enq *e = unit_open();
+    struct enq_grant b = holds(e, "B", "b", ENQ_MODE_X);
+    struct party p;
+    int64_t begin = unit_now_ms();
+
+    invite(&p, e, "A", ENQ_MODE_X, "a b c", 50);
+    want(ENQ_TIMEDOUT, come(&p));
+    ck_assert_int_ge(unit_now_ms() - begin, 50);
+    ck_assert_str_eq(p.g[1].blocker.owner, "B");
+    ck_assert_uint_eq(count(e, true), 0);
+    want(ENQ_OK, tries(e, "C", "a", ENQ_MODE_X));
+    frees(e, &b);
+    ends(e);
+}
+
+TEST(when_one_of_a_waiting_set_is_cancelled_the_set_is)
+{
+    struct enq *e = unit_open();
+    struct enq_grant b = holds(e, "B", "b", ENQ_MODE_X);
+    struct enq_info infos[8];
+    struct party p;
+    size_t n;
+
+    for (int broken = 0; broken <= 1; broken++) {
+        invite(&p, e, "A", ENQ_MODE_X, "a b c", ENQ_FOREVER);
+        begins_to_wait(&p);
+        want(ENQ_OK, enq_list(e, NULL, "A", infos, LENGTH(infos), &n));
+        ck_assert_uint_eq(n, 3);
+        ck_assert_uint_eq(infos[2].token, 0);
+        want(ENQ_OK,
+            broken ? enq_break(e, infos[2].id)
+                   : enq_unlock(e, infos[2].handle, 0));
+        pthread_join(p.thread, NULL);
+        want(ENQ_CANCELLED, p.rc);
+        ck_assert_uint_eq(count(e, true), 0);
+    }
+    frees(e, &b);
+    ends(e);
+}
+
+TEST(a_set_waits_at_wide_keys_too)
+{
+    struct enq *e = unit_open();
+    struct enq_grant b = holds(e, "B", "b", ENQ_MODE_X);
+    struct party p, late;
+
+    invite(&p, e, "A", ENQ_MODE_E, "a @", ENQ_FOREVER);
+    begins_to_wait(&p);
+    invite(&late, e, "C", ENQ_MODE_X, "c d", ENQ_FOREVER);
+    begins_to_wait(&late);
+    frees(e, &b);
+    pthread_join(p.thread, NULL);
+    want(ENQ_OK, p.rc);
+    ck_assert_uint_eq(shm_load(&late.done), 0);
+    unit_healthy(e);
+    goes(&p);
+    pthread_join(late.thread, NULL);
+    want(ENQ_OK, late.rc);
+    goes(&late);
+    ends(e);
+}
+
+TEST(the_ttl_of_what_a_set_waits_for_is_noticed)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g;
+    struct party p;
+    int64_t begin = unit_now_ms();
+
+    want(ENQ_OK,
+        enq_lock(e,
+            ENQ_REQ(.name = "n", .key = {"b"}, .mode = ENQ_MODE_X, .owner = "B",
+                .ttl_ms = 60),
+            &g));
+    invite(&p, e, "A", ENQ_MODE_X, "a b", ENQ_FOREVER);
+    want(ENQ_OK, come(&p));
+    ck_assert_int_ge(unit_now_ms() - begin, 60);
+    ck_assert_int_le(unit_now_ms() - begin, UNIT_SANITIZED ? 1000 : 200);
+    goes(&p);
+    ends(e);
+}
+
+/* --- circles --- */
+
+TEST(a_set_that_would_close_a_circle_is_refused)
+{
+    struct enq *e = unit_open();
+    struct enq_grant a = holds(e, "A", "a", ENQ_MODE_X);
+    struct enq_grant b = holds(e, "B", "b", ENQ_MODE_X);
+    struct party p, q;
+
+    invite(&p, e, "A", ENQ_MODE_X, "x b", ENQ_FOREVER);
+    begins_to_wait(&p);
+    invite(&q, e, "B", ENQ_MODE_X, "y z a", ENQ_FOREVER);
+    want(ENQ_DEADLOCK, come(&q));
+    ck_assert_str_eq(q.g[2].blocker.owner, "A");
+    ck_assert_msg(strstr(q.why,
+                      "deadlock: B waits for n/a; A has that, and "
+                      "waits for n/b; which the first has") != NULL,
+        "%s", q.why);
+    ck_assert_uint_eq(count(e, true), 2);
+    frees(e, &b);
+    pthread_join(p.thread, NULL);
+    want(ENQ_OK, p.rc);
+    goes(&p);
+    frees(e, &a);
+    ends(e);
+}
+
+TEST(a_circle_through_any_key_of_a_waiting_set_is_seen)
+{
+    struct enq *e = unit_open();
+    struct enq_grant a = holds(e, "A", "a", ENQ_MODE_X);
+    struct enq_grant b = holds(e, "B", "b", ENQ_MODE_X);
+    struct enq_grant c = holds(e, "C", "c", ENQ_MODE_X);
+    struct party p, q, r;
+
+    invite(&p, e, "A", ENQ_MODE_X, "x b", ENQ_FOREVER);
+    invite(&q, e, "B", ENQ_MODE_X, "c y z", ENQ_FOREVER);
+    begins_to_wait(&p);
+    begins_to_wait(&q);
+    invite(&r, e, "C", ENQ_MODE_X, "x", ENQ_FOREVER); /* behind A's set */
+    want(ENQ_DEADLOCK, come(&r));
+    frees(e, &c);
+    pthread_join(q.thread, NULL);
+    want(ENQ_OK, q.rc);
+    goes(&q);
+    frees(e, &b);
+    pthread_join(p.thread, NULL);
+    want(ENQ_OK, p.rc);
+    goes(&p);
+    frees(e, &a);
+    ends(e);
+}
+
+/* --- without waiting in the call --- */
+
+TEST(a_started_set_is_one_event_and_its_grants_are_filled_by_then)
+{
+    struct enq *e = unit_open();
+    struct enq_grant b = holds(e, "B", "b", ENQ_MODE_X);
+    struct enq_event event;
+    struct party p;
+    uint64_t ticket;
+
+    invite(&p, e, "A", ENQ_MODE_X, "a b c", ENQ_FOREVER);
+    want(ENQ_PENDING, enq_start_set(e, p.reqs, p.n, p.g, &ticket));
+    ck_assert_str_eq(p.g[1].blocker.owner, "B");
+    usleep(2000);
+    want(ENQ_BUSY, tries(e, "C", "a", ENQ_MODE_X));
+    frees(e, &b);
+    event = next_result(e);
+    want(ENQ_OK, event.result);
+    ck_assert_uint_eq(event.ticket, ticket);
+    ck_assert_uint_eq(event.grant.handle, p.g[0].handle);
+    for (size_t i = 0; i < p.n; i++) {
+        want(ENQ_OK, enq_valid(e, p.g[i].handle));
+        ck_assert_uint_ne(p.g[i].token, 0);
+    }
+    want(ENQ_PENDING, enq_next(e, &event));
+    goes(&p);
+    ends(e);
+}
+
+TEST(a_started_set_may_be_granted_at_once_cancelled_or_time_out)
+{
+    struct enq *e = unit_open();
+    struct enq_event event;
+    struct enq_grant b;
+    struct party p;
+    uint64_t ticket;
+
+    invite(&p, e, "A", ENQ_MODE_X, "a b c", ENQ_FOREVER);
+    want(ENQ_OK, enq_start_set(e, p.reqs, p.n, p.g, &ticket));
+    ck_assert_uint_eq(ticket, 0);
+    goes(&p);
+    b = holds(e, "B", "b", ENQ_MODE_X);
+    want(ENQ_PENDING, enq_start_set(e, p.reqs, p.n, p.g, &ticket));
+    want(ENQ_OK, enq_cancel(e, ticket));
+    event = next_result(e);
+    want(ENQ_CANCELLED, event.result);
+    ck_assert_uint_eq(count(e, true), 0);
+    invite(&p, e, "A", ENQ_MODE_X, "a b c", 30);
+    want(ENQ_PENDING, enq_start_set(e, p.reqs, p.n, p.g, &ticket));
+    event = next_result(e);
+    want(ENQ_TIMEDOUT, event.result);
+    ck_assert_str_eq(p.g[1].blocker.owner, "B");
+    ck_assert_str_eq(event.grant.blocker.owner, "B");
+    frees(e, &b);
+    ends(e);
+}
+
+TEST(a_started_set_that_closes_a_circle_is_refused_at_once)
+{
+    struct enq *e = unit_open();
+    struct enq_grant a = holds(e, "A", "a", ENQ_MODE_X);
+    struct enq_grant b = holds(e, "B", "b", ENQ_MODE_X);
+    struct party p, q;
+    uint64_t ticket;
+
+    invite(&p, e, "A", ENQ_MODE_X, "x b", ENQ_FOREVER);
+    want(ENQ_PENDING, enq_start_set(e, p.reqs, p.n, p.g, &ticket));
+    invite(&q, e, "B", ENQ_MODE_X, "y a", ENQ_FOREVER);
+    want(ENQ_DEADLOCK, enq_start_set(e, q.reqs, q.n, q.g, &ticket));
+    frees(e, &b);
+    want(ENQ_OK, next_result(e).result);
+    goes(&p);
+    frees(e, &a);
+    ends(e);
+}
+
+TEST(sets_pending_at_the_end_go_with_their_attachment)
+{
+    struct enq *e = unit_open(), *other;
+    struct enq_grant b = holds(e, "B", "b", ENQ_MODE_X);
+    struct party p;
+    uint64_t ticket;
+
+    want(ENQ_OK, enq_open(&other, unit_space(), NULL));
+    invite(&p, other, "A", ENQ_MODE_X, "a b c", ENQ_FOREVER);
+    want(ENQ_PENDING, enq_start_set(other, p.reqs, p.n, p.g, &ticket));
+    enq_close(other);
+    ck_assert_uint_eq(count(e, true), 0);
+    frees(e, &b);
+    ends(e);
+}
+
+int main(void)
+{
+    unit_begin("set_wait");
+    ADD(a_set_waits_for_all_and_holds_nothing_meanwhile);
+    ADD(whoever_came_later_does_not_pass_it_at_any_key);
+    ADD(sets_that_cross_each_other_do_not_stop_each_other);
+    ADD(a_waiting_set_lets_him_pass_whom_it_waits_for);
+    ADD(who_waits_behind_a_set_passes_it_when_it_waits_for_him);
+    ADD(a_set_gives_up_in_time_and_says_what_it_waited_for);
+    ADD(when_one_of_a_waiting_set_is_cancelled_the_set_is);
+    ADD(a_set_waits_at_wide_keys_too);
+    ADD(the_ttl_of_what_a_set_waits_for_is_noticed);
+    ADD(a_set_that_would_close_a_circle_is_refused);
+    ADD(a_circle_through_any_key_of_a_waiting_set_is_seen);
+    ADD(a_started_set_is_one_event_and_its_grants_are_filled_by_then);
+    ADD(a_started_set_may_be_granted_at_once_cancelled_or_time_out);
+    ADD(a_started_set_that_closes_a_circle_is_refused_at_once);
+    ADD(sets_pending_at_the_end_go_with_their_attachment);
+    return unit_end();
+}

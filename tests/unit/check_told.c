@@ -1,0 +1,355 @@
+/*
+ * check_told.c - events, where a program would be misled by a little: the time
+ * of one, its order, its number, and what stands in it.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/attachment.h"
+#include "told.h"
+
+static struct enq *listener(void)
+{
+    struct enq *e = unit_open();
+
+    ck_assert_int_ge(enq_fd(e), 0);
+    return e;
+}
+
+static struct enq_stats stats_of(struct enq *e)
+{
+    struct enq_stats stats = {.size = sizeof(stats)};
+
+    want(ENQ_OK, enq_stat(e, &stats));
+    return stats;
+}
+
+/* --- when --- */
+
+/* The scan for the first was done long before the second came; whose ttl ends
+   after the first is announced. */
+TEST(a_lock_taken_later_is_announced_in_time)
+{
+    struct enq *e = listener();
+    struct enq_grant first = told_lock(e, "a", ENQ_MODE_X, 3000), second;
+    int64_t begin;
+
+    usleep(100000);
+    begin = unit_now_ms();
+    second = told_lock(e, "b", ENQ_MODE_X, 2400);
+    told(e, ENQ_EVENT_EXPIRING, &second);
+    begin = unit_now_ms() - begin;
+    ck_assert_msg(begin >= 1798 && begin < 2100, "after %d ms", (int)begin);
+    told(e, ENQ_EVENT_EXPIRING, &first);
+    enq_close(e);
+}
+
+TEST(what_was_announced_is_not_announced_again_when_the_mode_changes)
+{
+    struct enq *e = listener();
+    struct enq_grant g = told_lock(e, "a", ENQ_MODE_X, 1200);
+
+    told(e, ENQ_EVENT_EXPIRING, &g);
+    want(ENQ_OK, enq_demote(e, g.handle, g.token));
+    told(e, ENQ_EVENT_EXPIRED, &g);
+    told_nothing(e, 50);
+    enq_close(e);
+}
+
+static struct enq_grant delayed(struct enq *e, int64_t ttl_ms, int64_t delay_ms)
+{
+    struct enq_grant g;
+
+    want(ENQ_OK,
+        enq_lock(e,
+            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
+                .owner = "holder", .ttl_ms = ttl_ms, .delay_ms = delay_ms),
+            &g));
+    return g;
+}
+
+/* However long it is in the way of others. */
+TEST(a_lock_with_a_delay_has_expired_once_when_its_ttl_ends)
+{
+    struct enq *e = listener(), *other = unit_open();
+    int64_t begin = unit_now_ms();
+    struct enq_grant g = delayed(e, 200, 2000);
+    uint64_t ticket = told_start(other, "a", ENQ_MODE_X, "me", ENQ_FOREVER);
+    struct enq_event event = told_next(e);
+
+    while (event.kind != ENQ_EVENT_EXPIRED)
+        event = told_next(e); /* somebody waits; the ttl is near */
+    ck_assert_uint_eq(event.grant.handle, g.handle);
+    ck_assert_int_ge(unit_now_ms() - begin, 200);
+    ck_assert_int_lt(unit_now_ms() - begin, 1500);
+    told_result(other, ticket, ENQ_OK);
+    ck_assert_int_ge(unit_now_ms() - begin, 2200);
+    told_nothing(e, 100);
+    enq_close(e);
+    enq_close(other);
+}
+
+/* It lies among another's locks, and nobody waits for it. */
+TEST(an_adopted_lock_is_announced_and_expires)
+{
+    struct enq *e = listener(), *before = unit_open();
+    struct enq_grant g;
+
+    want(ENQ_OK,
+        enq_lock(before,
+            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X, .id = "i",
+                .on_death = ENQ_DEATH_KEEP),
+            &g));
+    enq_close(before);
+    want(ENQ_OK, enq_adopt(e, "i", &g));
+    want(ENQ_OK, enq_renew(e, g.handle, g.token, 600));
+    told(e, ENQ_EVENT_EXPIRING, &g);
+    told(e, ENQ_EVENT_EXPIRED, &g);
+    enq_close(e);
+}
+
+/* --- what stands in it --- */
+
+TEST(of_several_who_wait_the_first_is_named)
+{
+    struct enq *e = unit_open(), *other = unit_open();
+    struct enq_grant g = told_lock(e, "a", ENQ_MODE_X, 0);
+    struct enq_event event;
+
+    told_start(other, "a", ENQ_MODE_X, "first", ENQ_FOREVER);
+    told_start(other, "a", ENQ_MODE_S, "second", ENQ_FOREVER);
+    told_start(other, "@", ENQ_MODE_X, "third", ENQ_FOREVER);
+    event = told(e, ENQ_EVENT_BLOCKING, &g); /* listens from here */
+    ck_assert_str_eq(event.grant.blocker.owner, "first");
+    enq_close(other);
+    enq_close(e);
+}
+
+TEST(an_event_that_has_no_blocker_says_so)
+{
+    struct enq *e = listener(), *other = unit_open();
+    struct enq_grant held = told_lock(other, "a", ENQ_MODE_X, 0);
+    struct enq_event event;
+
+    told_start(e, "a", ENQ_MODE_X, "me", ENQ_FOREVER);
+    told_unlock(other, &held);
+    memset(&event, 'x', sizeof(event));
+    ck_assert(told_readable(e, TOLD_MS));
+    want(ENQ_OK, enq_next(e, &event));
+    want(ENQ_OK, event.result);
+    ck_assert_str_eq(event.grant.blocker.owner, "");
+    enq_close(e);
+    enq_close(other);
+}
+
+TEST(a_request_that_timed_out_names_its_blocker_and_no_lock)
+{
+    struct enq *e = listener(), *other = unit_open();
+    struct enq_event event;
+
+    told_lock(other, "a", ENQ_MODE_X, 0);
+    told_start(e, "a", ENQ_MODE_X, "me", 5);
+    event = told_next(e);
+    want(ENQ_TIMEDOUT, event.result);
+    ck_assert_str_ne(event.grant.blocker.owner, "");
+    ck_assert_uint_eq(event.grant.handle, 0);
+    ck_assert_uint_eq(event.grant.token, 0);
+    enq_close(e);
+    enq_close(other);
+}
+
+/* The result alone speaks of it. */
+TEST(a_cancelled_request_is_no_lost_lock)
+{
+    struct enq *e = listener(), *other = unit_open();
+    struct enq_grant held = told_lock(other, "a", ENQ_MODE_X, 0);
+
+    for (int i = 0; i < 50; i++) {
+        uint64_t ticket = told_start(e, "a", ENQ_MODE_X, "me", ENQ_FOREVER);
+
+        want(ENQ_OK, enq_cancel(e, ticket));
+        told_result(e, ticket, ENQ_CANCELLED);
+    }
+    told_nothing(e, 60);
+    told_unlock(other, &held);
+    enq_close(e);
+    enq_close(other);
+}
+
+static void *waits_in_vain(void *arg)
+{
+    struct enq *e = arg;
+    struct enq_grant g;
+
+    want(ENQ_CANCELLED,
+        enq_lock(e,
+            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X, .id = "it",
+                .wait_ms = ENQ_FOREVER),
+            &g));
+    return NULL;
+}
+
+/* The thread is told, and nobody else. */
+TEST(a_waiting_thread_that_is_cancelled_has_lost_no_lock)
+{
+    struct enq *e = listener(), *other = unit_open();
+    enq_handle handle;
+    pthread_t thread;
+
+    told_lock(other, "a", ENQ_MODE_X, 0);
+    for (int i = 0; i < 50; i++) {
+        pthread_create(&thread, NULL, waits_in_vain, e);
+        eventually(enq_find(other, "it", &handle) == ENQ_OK);
+        want(ENQ_OK, enq_unlock(other, handle, 0));
+        pthread_join(thread, NULL);
+    }
+    told_nothing(e, 60);
+    enq_close(e);
+    enq_close(other);
+}
+
+/* He was told the same of a lock that was another's then. */
+TEST(who_adopts_a_lock_hears_what_its_first_holder_was_told)
+{
+    struct enq *e = listener(), *before = listener(), *other = unit_open();
+    struct enq_event event;
+    struct enq_grant g;
+
+    want(ENQ_OK,
+        enq_lock(before,
+            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X, .id = "i",
+                .on_death = ENQ_DEATH_KEEP),
+            &g));
+    told_start(other, "a", ENQ_MODE_X, "asker", ENQ_FOREVER);
+    told(before, ENQ_EVENT_BLOCKING, &g);
+    enq_close(before);
+    want(ENQ_OK, enq_adopt(e, "i", &g));
+    event = told(e, ENQ_EVENT_BLOCKING, &g);
+    ck_assert_str_eq(event.grant.blocker.owner, "asker");
+    enq_close(other);
+    enq_close(e);
+}
+
+/* --- how many --- */
+
+/* A thousand who wait are no thousand calls. */
+TEST(who_is_asked_already_is_not_called_again)
+{
+    struct enq *e = listener(), *other = unit_open();
+    struct enq_grant g = told_lock(e, "a", ENQ_MODE_X, 0);
+    uint32_t calls;
+
+    told_start(other, "a", ENQ_MODE_X, "first", ENQ_FOREVER);
+    told(e, ENQ_EVENT_BLOCKING, &g);
+    calls = shm_load(&e->session.slot->calls);
+    for (int i = 0; i < 10; i++)
+        told_start(other, "a", ENQ_MODE_S, "second", ENQ_FOREVER);
+    ck_assert_uint_eq(shm_load(&e->session.slot->calls), calls);
+    enq_close(other);
+    enq_close(e);
+}
+
+TEST(events_from_before_the_descriptor_make_it_readable)
+{
+    struct enq *e = unit_open(), *other = unit_open();
+    uint64_t ticket;
+
+    told_lock(other, "a", ENQ_MODE_X, 0);
+    ticket = told_start(e, "a", ENQ_MODE_X, "me", 1);
+    eventually(shm_load(&e->desk.n_pending) == 0);
+    usleep(20000);
+    told_result(e, ticket, ENQ_TIMEDOUT);
+    enq_close(e);
+    enq_close(other);
+}
+
+#define UNREAD 4500
+#define KEPT 4096
+
+/* Of this many locks, lost at once. */
+static void lose(struct enq *e, struct enq *other, unsigned n)
+{
+    struct enq_grant winner;
+    char field[12];
+
+    for (unsigned i = 0; i < n; i++) {
+        snprintf(field, sizeof(field), "%u", i);
+        told_lock(e, field, ENQ_MODE_O, 0);
+    }
+    winner = told_lock(other, "@", ENQ_MODE_O, 0);
+    want(ENQ_OK, enq_promote(other, winner.handle, winner.token, &winner));
+}
+
+TEST(of_unread_events_no_more_are_kept_than_was_promised)
+{
+    struct enq *e = listener(), *other = unit_open();
+
+    lose(e, other, UNREAD);
+    eventually(shm_load(&e->desk.n_notices) == KEPT);
+    usleep(200000);
+    ck_assert_uint_eq(shm_load(&e->desk.n_notices), KEPT);
+    for (unsigned i = 0; i < UNREAD; i++)
+        ck_assert_int_eq(told_next(e).kind, ENQ_EVENT_LOST);
+    told_nothing(e, 60);
+    ck_assert_uint_eq(e->desk.n_notices, 0);
+    enq_close(e);
+    enq_close(other);
+}
+
+TEST(who_has_closed_listens_no_longer)
+{
+    struct enq *e = listener(), *other = listener(), *silent = unit_open();
+
+    ck_assert_uint_eq(shm_load(&silent->map->h->listeners), 2);
+    ck_assert_int_ge(enq_fd(e), 0);
+    ck_assert_uint_eq(shm_load(&silent->map->h->listeners), 2);
+    enq_close(e);
+    ck_assert_uint_eq(shm_load(&silent->map->h->listeners), 1);
+    enq_close(other);
+    ck_assert_uint_eq(shm_load(&silent->map->h->listeners), 0);
+    enq_close(silent);
+}
+
+static int listen_and_die(void *nothing)
+{
+    (void)nothing;
+    listener();
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+TEST(who_is_dead_listens_no_longer)
+{
+    struct enq *e = unit_open();
+
+    unit_killed(unit_fork(listen_and_die, NULL));
+    eventually(stats_of(e).sessions == 1);
+    ck_assert_uint_eq(shm_load(&e->map->h->listeners), 0);
+    enq_close(e);
+}
+
+int main(void)
+{
+    unit_begin("told");
+    ADD(a_lock_taken_later_is_announced_in_time);
+    ADD(what_was_announced_is_not_announced_again_when_the_mode_changes);
+    ADD(a_lock_with_a_delay_has_expired_once_when_its_ttl_ends);
+    ADD(an_adopted_lock_is_announced_and_expires);
+    ADD(of_several_who_wait_the_first_is_named);
+    ADD(an_event_that_has_no_blocker_says_so);
+    ADD(a_request_that_timed_out_names_its_blocker_and_no_lock);
+    ADD(a_cancelled_request_is_no_lost_lock);
+    ADD(a_waiting_thread_that_is_cancelled_has_lost_no_lock);
+    ADD(who_adopts_a_lock_hears_what_its_first_holder_was_told);
+    ADD(who_is_asked_already_is_not_called_again);
+    ADD(events_from_before_the_descriptor_make_it_readable);
+    if (!UNIT_SANITIZED) /* it takes thousands of locks */
+        ADD(of_unread_events_no_more_are_kept_than_was_promised);
+    ADD(who_has_closed_listens_no_longer);
+    ADD_IF(!UNIT_TSAN, "the thread sanitizer cannot fork",
+        who_is_dead_listens_no_longer);
+    return unit_end();
+}

@@ -1,0 +1,164 @@
+/*
+ * bridge.h - a loop, and all that it serves.
+ *
+ *	listen.c --> conn.c --> ask.c --> serve.c --> enq_lock, enq_start ...
+ *	                 ^                    |             |
+ *	                 `---- reply.c <------+--- news.c <-' enq_next
+ *
+ * One thread runs the loop and owns everything here; another makes lists, so
+ * that nobody waits for one (look.c). Nothing in the loop blocks: a request
+ * that has to wait is a started one (enq_start), remembered as a struct wait.
+ *
+ * Nothing is kept but what the table knows as well. Whose lock it is stands
+ * with each lock in the table (session.h), so that a bridge may be killed at
+ * any moment and the next one goes on.
+ */
+#ifndef BRIDGE_BRIDGE_H
+#define BRIDGE_BRIDGE_H
+
+#include <urcu/list.h>
+
+#include "ask.h"
+#include "options.h"
+#include "table.h"
+#include "wire/text.h"
+#include <enq.h>
+
+#define PEER_BYTES 48 /* of an address, with its zero */
+#define SESSION_BYTES 17
+#define VALUES_MAX                                                             \
+    4096 /* of a request: a set of 64 with all that can be said */
+
+#define SPARE_OUTS 256u
+
+struct listener;
+struct looks;
+
+struct bridge {
+    struct options options;
+    struct enq *space;
+    int epoll;
+    const char *stopping; /* why; NULL: not */
+    int64_t now_ns;       /* read once in a round */
+    int64_t tick_ns;
+
+    struct cds_list_head conns, dirty, partial, ending; /* of struct conn */
+    struct table serials; /* conns by their number */
+    uint64_t n_serials;
+    uint32_t n_conns, n_surplus;
+    uint32_t n_silent;   /* listeners that are not watched for a while */
+    size_t output_bytes; /* unread, of all */
+    struct text spare_outs[SPARE_OUTS]; /* buffers without a connection */
+    unsigned n_spare_outs;
+
+    struct table sessions, held, waits; /* by id, handle, ticket */
+    struct table requests;              /* held by what they were asked with */
+    struct cds_list_head broken;        /* sessions without a connection */
+    struct cds_list_head joined;        /* and with one */
+    uint32_t n_sessions;
+    struct cds_list_head spare; /* of struct held, free */
+    uint32_t n_spare;
+
+    struct looks *looks;
+    char *scratch; /* a read */
+    size_t scratch_bytes;
+    struct scan_value *values;
+    struct ask ask;
+};
+
+/* A connection. */
+struct conn {
+    int fd;
+    uint64_t serial;
+    struct table_node by_serial;
+    struct cds_list_head node;    /* of bridge.conns */
+    struct cds_list_head dirty;   /* of bridge.dirty, if it has a reply */
+    struct cds_list_head partial; /* of bridge.partial: a request has begun; or
+                                     of bridge.ending */
+    struct cds_list_head waits;   /* without a session: its pending requests */
+    struct cds_list_head looks;   /* asked for behind one that is being made */
+    uint32_t n_waits, n_looks;
+    int64_t begun_ns, heard_ns;
+    char *in; /* the begin of a request, if any */
+    size_t in_n, in_room, lost_bytes;
+    struct frame frame;
+    struct text out;
+    size_t out_at, out_counted;
+    size_t listed; /* bytes of lists among what is unread */
+    bool is_dirty, is_partial;
+    bool writing; /* epoll tells when it can go on */
+    bool ending;  /* closed when its replies are written; what comes is lost */
+    bool shut;    /* they are written */
+    bool eof;     /* it has said all */
+    bool surplus; /* one too many: its first request is refused */
+    bool local;   /* a unix socket */
+    struct session *session;
+    char peer[PEER_BYTES];
+};
+
+/* A remote session. See session.h. */
+struct session {
+    struct table_node by_id;
+    struct cds_list_head node; /* of bridge.broken or .joined */
+    struct conn *conn;         /* or NULL */
+    int64_t grace_ms, ends_ns; /* without a connection: until then */
+    struct cds_list_head held, waits;
+    uint32_t n_held, n_waits;
+    struct done_ring *done; /* NULL: nothing yet */
+    uint32_t n_done;
+    char id[SESSION_BYTES];
+    char peer[PEER_BYTES];
+    char owner[ENQ_OWNER_BYTES];
+};
+
+/* A lock that a session holds. */
+struct held {
+    struct table_node by_handle, by_request;
+    struct cds_list_head node; /* of session.held */
+    struct session *session;
+    enq_handle handle;
+    uint64_t token, request; /* hash of its reqUUID */
+    uint16_t member;         /* of a set */
+    uint8_t on_death;        /* as it was asked for */
+    uint8_t mode;
+    bool delayed; /* it has a lock delay */
+};
+
+/* A started request. Its client may be gone: then it is withdrawn, or waits for
+   its session to come back. */
+struct wait {
+    struct table_node by_ticket;
+    struct cds_list_head node; /* of conn.waits or session.waits */
+    struct conn *conn;         /* NULL: the session's, or nobody's */
+    struct session *session;
+    bool legacy, start, id_is_number;
+    bool nameless; /* its client is told the id that it gets */
+    char id[ASK_ID_BYTES];
+    uint64_t request;
+    unsigned n;
+    struct wait_lock {
+        uint8_t on_death, mode;
+        bool delayed;
+    } * locks;
+    struct enq_grant *grants; /* of a set, which enq_next() fills */
+    struct wait_lock one;
+};
+
+/* --- loop.c --- */
+
+int64_t bridge_clock(void);
+/* Serves until it is told to stop. */
+void bridge_run(struct bridge *b);
+
+/* --- serve.c --- */
+
+/* A request that is whole: its values, and the bytes in which they lie. */
+void serve(struct bridge *b, struct conn *c, struct scan_value *values,
+    char *bytes);
+
+/* --- news.c --- */
+
+/* What has become of started requests and held locks. */
+void news_take(struct bridge *b);
+
+#endif

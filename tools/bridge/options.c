@@ -1,0 +1,208 @@
+/*
+ * options.c - how enq-bridge was asked to run (see options.h).
+ */
+#include "options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "say.h"
+#include "wire/text.h"
+#include <enq.h>
+
+struct limit {
+    const char *flag, *what;
+    int64_t fallback, least, most;
+    size_t at;
+};
+
+static const struct limit limits[] = {
+#define X(name, flag, fallback, least, most, what)                             \
+    {flag, what, fallback, least, most, offsetof(struct limits, name)},
+    LIMIT_MAP(X)
+#undef X
+};
+
+#define N_LIMITS (sizeof(limits) / sizeof(limits[0]))
+
+static int64_t *limit_of(struct limits *of, const struct limit *l)
+{
+    return (int64_t *)((char *)of + l->at);
+}
+
+void options_tell(const struct limits *of, struct text *out)
+{
+    for (size_t i = 0; i < N_LIMITS; i++)
+        text_member_number(out, limits[i].flag,
+            *(const int64_t *)((const char *)of + limits[i].at));
+}
+
+/* --- help --- */
+
+static void help(void)
+{
+    puts(
+        "usage: enq-bridge [OPTION]...\n"
+        "Serves the locks of a space to remote clients (enq-bridge(8)).\n\n"
+        "  -S, --space SPACE      shm:NAME or /path ($ENQ_SPACE, shm:enq)\n"
+        "  -l, --listen ADDRESS   tcp:HOST:PORT or unix:/path, several times\n"
+        "                         (tcp:127.0.0.1:3721, unix:/run/enq/bridge)\n"
+        "      --unix-mode MODE   permissions of the unix socket (0660)\n"
+        "      --unix-group NAME  its group\n"
+        "      --shared-ids       ids of requests without a session are those\n"
+        "                         of the space, not of the client's host\n"
+        "      --insecure         listen where other hosts can reach it:\n"
+        "                         whoever does may take and break any lock\n"
+        "  -v, --verbose          say who comes and goes\n"
+        "  -h, --help, -V, --version\n\n"
+        "Limits, each also as $ENQ_BRIDGE_NAME (ENQ_BRIDGE_MAX_REQUEST):");
+    for (size_t i = 0; i < N_LIMITS; i++)
+        printf("  --%s N (%lld)\n      %s\n", limits[i].flag,
+            (long long)limits[i].fallback, limits[i].what);
+}
+
+/* --- values --- */
+
+static void set_limit(struct options *o, const struct limit *l,
+    const char *value, const char *from)
+{
+    char *end;
+    long long number;
+
+    errno = 0;
+    number = strtoll(value, &end, 10);
+    if (end == value || *end != '\0' || errno != 0 || number < l->least ||
+        number > l->most)
+        say_die(EX_USAGE, "%s \"%s\": a number from %lld to %lld", from, value,
+            (long long)l->least, (long long)l->most);
+    *limit_of(&o->limits, l) = number;
+}
+
+static void take_environment(struct options *o)
+{
+    for (size_t i = 0; i < N_LIMITS; i++) {
+        char name[64];
+        const char *value;
+
+        snprintf(name, sizeof(name), "ENQ_BRIDGE_%s", limits[i].flag);
+        for (char *at = name; *at != '\0'; at++)
+            *at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
+        *limit_of(&o->limits, &limits[i]) = limits[i].fallback;
+        value = getenv(name);
+        if (value != NULL)
+            set_limit(o, &limits[i], value, name);
+    }
+}
+
+static mode_t mode_from(const char *flag, const char *value)
+{
+    char *end;
+    unsigned long mode = strtoul(value, &end, 8);
+
+    if (end == value || *end != '\0' || mode > 0777)
+        say_die(EX_USAGE, "%s \"%s\": permissions as 0660", flag, value);
+    return (mode_t)mode;
+}
+
+static void add_listener(struct options *o, const char *address)
+{
+    if (o->n_listen == LISTENERS_MAX)
+        say_die(EX_USAGE, "more than %d addresses to listen at", LISTENERS_MAX);
+    o->listen[o->n_listen++] = address;
+}
+
+/* --- the command line --- */
+
+enum {
+    OPT_MODE = 256,
+    OPT_SPACE_MODE,
+    OPT_GROUP,
+    OPT_SHARED,
+    OPT_INSECURE,
+    OPT_LIMIT
+};
+
+static void set_option(struct options *o, int option, char *value)
+{
+    switch (option) {
+    case 'S':
+        o->space = value;
+        break;
+    case 'l':
+        add_listener(o, value);
+        break;
+    case OPT_MODE:
+        o->unix_mode = mode_from("--unix-mode", value);
+        break;
+    case OPT_SPACE_MODE:
+        o->space_mode = mode_from("--space-mode", value);
+        break;
+    case OPT_GROUP:
+        o->unix_group = value;
+        break;
+    case OPT_SHARED:
+        o->shared_ids = true;
+        break;
+    case OPT_INSECURE:
+        o->insecure = true;
+        break;
+    case 'v':
+        o->verbose = true;
+        break;
+    case 'h':
+        help();
+        exit(0);
+    case 'V':
+        printf("enq-bridge %d.%d.%d\n", ENQ_VERSION_MAJOR, ENQ_VERSION_MINOR,
+            ENQ_VERSION_PATCH);
+        exit(0);
+    default:
+        say_die(EX_USAGE, "see enq-bridge --help");
+    }
+}
+
+static void fill_limits(struct option *to)
+{
+    for (size_t i = 0; i < N_LIMITS; i++)
+        to[i] = (struct option){
+            limits[i].flag, required_argument, NULL, OPT_LIMIT + (int)i};
+}
+
+void options_take(struct options *o, int argc, char **argv)
+{
+    struct option all[16 + N_LIMITS] = {
+        {"space", required_argument, NULL, 'S'},
+        {"listen", required_argument, NULL, 'l'},
+        {"space-mode", required_argument, NULL, OPT_SPACE_MODE},
+        {"unix-mode", required_argument, NULL, OPT_MODE},
+        {"unix-group", required_argument, NULL, OPT_GROUP},
+        {"shared-ids", no_argument, NULL, OPT_SHARED},
+        {"insecure", no_argument, NULL, OPT_INSECURE},
+        {"verbose", no_argument, NULL, 'v'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
+    };
+    int option, n = 10;
+    char from[64];
+
+    fill_limits(all + n);
+    *o = (struct options){.unix_mode = 0660};
+    take_environment(o);
+    while ((option = getopt_long(argc, argv, "S:l:vhV", all, NULL)) != -1) {
+        if (option < OPT_LIMIT) {
+            set_option(o, option, optarg);
+            continue;
+        }
+        snprintf(from, sizeof(from), "--%s", limits[option - OPT_LIMIT].flag);
+        set_limit(o, &limits[option - OPT_LIMIT], optarg, from);
+    }
+    if (optind < argc)
+        say_die(EX_USAGE, "\"%s\" is no option: see enq-bridge --help",
+            argv[optind]);
+}

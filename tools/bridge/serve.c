@@ -1,0 +1,398 @@
+/*
+ * serve.c - what a request asks for, done: one function an operation.
+ */
+#include "serve.h"
+
+#include <stdio.h>
+
+#include "conn.h"
+#include "look.h"
+#include "say.h"
+#include "session.h"
+#include "wait.h"
+
+#define PROTOCOL_VERSION 1
+
+/* --- names of locks --- */
+
+/* Ids of who has no session are his host's: two hosts count the same way. */
+const char *serving_id(const struct serving *s, const char *uuid, char *out)
+{
+    bool own = s->c->session == NULL && !s->b->options.shared_ids;
+    size_t peer = own ? strlen(s->c->peer) + 1 : 0, n = strlen(uuid);
+
+    if (peer + n >= ENQ_ID_BYTES)
+        return NULL;
+    if (own) {
+        memcpy(out, s->c->peer, peer - 1);
+        out[peer - 1] = '/';
+    }
+    memcpy(out + peer, uuid, n + 1);
+    return out;
+}
+
+/* Could a host have made this id? Not those that the library makes, nor those
+   that we make of hosts' own. */
+static bool is_hosts(const char *id)
+{
+    return strchr(id, '/') == NULL && strlen(id) != 36;
+}
+
+/* His own, or one that a list has told him: of the space's own ids those that a
+   host might have made have a slash before them there. */
+int serving_handle(const struct serving *s, enq_handle *handle)
+{
+    char id[ENQ_ID_BYTES];
+    int rc = ENQ_NOTHELD;
+
+    *handle = s->ask->handle;
+    if (*handle != 0)
+        return ENQ_OK;
+    if (s->ask->uuid == NULL || s->ask->uuid[0] == '\0')
+        return ENQ_NOTHELD;
+    if (serving_id(s, s->ask->uuid, id) != NULL)
+        rc = enq_find(s->b->space, id, handle);
+    if (rc != ENQ_OK && s->c->session == NULL && !is_hosts(s->ask->uuid))
+        rc = enq_find(s->b->space, s->ask->uuid + (s->ask->uuid[0] == '/'),
+            handle);
+    return rc;
+}
+
+/* --- asked again --- */
+
+void serving_done(const struct serving *s, int result,
+    const struct enq_grant *grant)
+{
+    struct done done = {.request = s->request, .result = result};
+
+    if (s->c->session == NULL || !s->ask->has_id)
+        return;
+    done.op = (uint8_t)s->ask->op;
+    done.handle = grant == NULL ? 0 : grant->handle;
+    done.token = grant == NULL ? 0 : grant->token;
+    done_note(s->c->session, &done);
+}
+
+/* What changes the table is not done twice. */
+static bool was_done(const struct serving *s)
+{
+    struct enq_grant grant = {0};
+    const struct done *done;
+
+    if (s->c->session == NULL || !s->ask->has_id)
+        return false;
+    done = done_find(s->c->session, s->request, s->ask->op);
+    if (done == NULL)
+        return false;
+    grant.handle = done->handle;
+    grant.token = done->token;
+    reply_result(&s->reply, done->result, done->handle == 0 ? NULL : &grant,
+        NULL);
+    return true;
+}
+
+/* --- what is done with a lock --- */
+
+/* A lock that is gone is no session's any more. */
+static void forget_if_gone(const struct serving *s, enq_handle handle, int rc)
+{
+    struct held *h;
+
+    if (rc != ENQ_OK && enq_valid(s->b->space, handle) == ENQ_OK)
+        return; /* it has another token */
+    h = held_find(s->b, handle);
+    if (h != NULL)
+        held_remove(s->b, h);
+}
+
+static void serve_unlock(struct serving *s)
+{
+    enq_handle handle;
+    int rc;
+
+    if (was_done(s))
+        return;
+    rc = serving_handle(s, &handle);
+    if (rc == ENQ_OK) {
+        rc = enq_unlock(s->b->space, handle, s->ask->token);
+        reply_result(&s->reply, rc, NULL, enq_why());
+        serving_done(s, rc, NULL);
+        forget_if_gone(s, handle, rc);
+        return;
+    }
+    reply_result(&s->reply, rc, NULL, enq_why());
+}
+
+static void serve_unset(struct serving *s)
+{
+    struct ask *ask = s->ask;
+    int rc;
+
+    if (was_done(s))
+        return;
+    rc = enq_unlock_set(s->b->space, ask->grants, ask->n_grants);
+    reply_result(&s->reply, rc, NULL, enq_why());
+    serving_done(s, rc, NULL);
+    for (unsigned i = 0; i < ask->n_grants; i++)
+        forget_if_gone(s, ask->grants[i].handle, rc);
+}
+
+static void serve_promote(struct serving *s)
+{
+    struct enq_grant grant = {0};
+    enq_handle handle;
+    struct held *h;
+    int rc;
+
+    if (was_done(s))
+        return;
+    rc = serving_handle(s, &handle);
+    if (rc == ENQ_OK)
+        rc = enq_promote(s->b->space, handle, s->ask->token, &grant);
+    reply_result(&s->reply, rc, &grant, enq_why());
+    if (rc != ENQ_OK)
+        return;
+    serving_done(s, rc, &grant);
+    h = held_find(s->b, handle);
+    if (h != NULL) {
+        h->token = grant.token;
+        h->mode = ENQ_MODE_E;
+    }
+}
+
+static void serve_demote(struct serving *s)
+{
+    enq_handle handle;
+    struct held *h;
+    int rc;
+
+    if (was_done(s))
+        return;
+    rc = serving_handle(s, &handle);
+    if (rc == ENQ_OK)
+        rc = enq_demote(s->b->space, handle, s->ask->token);
+    reply_result(&s->reply, rc, NULL, enq_why());
+    if (rc != ENQ_OK)
+        return;
+    serving_done(s, rc, NULL);
+    h = held_find(s->b, handle);
+    if (h != NULL)
+        h->mode = ENQ_MODE_S;
+}
+
+static void serve_renew(struct serving *s)
+{
+    enq_handle handle;
+    int rc = serving_handle(s, &handle);
+
+    if (rc == ENQ_OK)
+        rc = enq_renew(s->b->space, handle, s->ask->token, s->ask->timeout_ms);
+    reply_result(&s->reply, rc, NULL, enq_why());
+}
+
+static void serve_valid(struct serving *s)
+{
+    enq_handle handle;
+    struct held *h;
+    int rc = serving_handle(s, &handle);
+
+    if (rc == ENQ_OK)
+        rc = enq_valid(s->b->space, handle);
+    reply_begin(&s->reply, rc, enq_why());
+    h = held_find(s->b, handle);
+    if (rc == ENQ_OK && h != NULL) {
+        text_member_big(s->reply.out, "TOKEN", h->token);
+        text_member_text(s->reply.out, "MODE", reply_mode(h->mode));
+    }
+    reply_end(&s->reply);
+}
+
+static void serve_find(struct serving *s)
+{
+    enq_handle handle;
+    int rc = serving_handle(s, &handle);
+
+    reply_begin(&s->reply, rc, enq_why());
+    if (rc == ENQ_OK)
+        text_member_big(s->reply.out, "HANDLE", handle);
+    reply_end(&s->reply);
+}
+
+static void serve_id(struct serving *s)
+{
+    char id[ENQ_ID_BYTES];
+    int rc = enq_id(s->b->space, s->ask->handle, id);
+
+    reply_begin(&s->reply, rc, enq_why());
+    if (rc == ENQ_OK)
+        text_member_text(s->reply.out, "lockUUID", id);
+    reply_end(&s->reply);
+}
+
+/* The table goes on naming whoever it was held for; after a restart of the
+   bridge it is known by its id and handle only. */
+static void serve_adopt(struct serving *s)
+{
+    struct enq_grant grant = {0};
+    struct held h = {.request = s->request, .on_death = ENQ_DEATH_LEASE};
+    int rc;
+
+    if (was_done(s))
+        return;
+    rc = enq_adopt(s->b->space, s->ask->uuid == NULL ? "" : s->ask->uuid,
+        &grant);
+    reply_result(&s->reply, rc, &grant, enq_why());
+    if (rc != ENQ_OK || s->c->session == NULL)
+        return;
+    serving_done(s, rc, &grant);
+    h.handle = grant.handle;
+    h.token = grant.token;
+    held_add(s->b, s->c->session, &h);
+}
+
+static void serve_break(struct serving *s)
+{
+    enq_handle handle;
+    int rc;
+
+    if (was_done(s))
+        return;
+    rc = serving_handle(s, &handle);
+    if (rc == ENQ_OK) {
+        char id[ENQ_ID_BYTES];
+
+        rc = enq_id(s->b->space, handle, id);
+        if (rc == ENQ_OK)
+            rc = enq_break(s->b->space, id);
+    }
+    reply_result(&s->reply, rc, NULL, enq_why());
+    if (rc == ENQ_OK)
+        serving_done(s, rc, NULL);
+}
+
+static void serve_check(struct serving *s)
+{
+    const char *key[ENQ_KEY_FIELDS_MAX + 1] = {NULL};
+
+    for (unsigned i = 0; i < ENQ_KEY_FIELDS_MAX; i++)
+        key[i] = s->ask->key.req.key[i];
+    reply_result(&s->reply,
+        enq_check(s->b->space, s->ask->key.req.name, key, s->ask->token), NULL,
+        enq_why());
+}
+
+static void serve_cancel(struct serving *s)
+{
+    struct cds_list_head *waits =
+        s->c->session == NULL ? &s->c->waits : &s->c->session->waits;
+    struct wait *w =
+        s->ask->ticket == NULL ? NULL : wait_of_request(waits, s->ask->ticket);
+    int rc =
+        w == NULL ? ENQ_NOTHELD : enq_cancel(s->b->space, w->by_ticket.key);
+
+    reply_result(&s->reply, rc, NULL,
+        w == NULL ? "no such request waits" : NULL);
+}
+
+/* --- sessions --- */
+
+static void tell_session(struct serving *s, bool resumed)
+{
+    const struct session *session = s->c->session;
+    struct text *out = s->reply.out;
+
+    reply_begin(&s->reply, ENQ_OK, NULL);
+    text_member_text(out, "SESSION", session->id);
+    text_member_number(out, "VERSION", PROTOCOL_VERSION);
+    text_member_number(out, "GRACE", session->grace_ms);
+    text_member_number(out, "KEEPALIVE", s->b->options.limits.keepalive_ms);
+    text_member(out, "RESUMED");
+    text_put(out, resumed ? "true" : "false", resumed ? 4 : 5);
+    TEXT_PUT(out, ",\"LIMITS\":{\"window\":64");
+    options_tell(&s->b->options.limits, out);
+    TEXT_PUT(out, "}");
+    reply_end(&s->reply);
+}
+
+static void serve_hello(struct serving *s)
+{
+    bool resumed;
+
+    if (!s->ask->has_id)
+        reply_wrong(&s->reply, "hello needs a reqUUID");
+    else if (s->c->session != NULL || s->c->n_waits > 0)
+        reply_wrong(&s->reply, "hello must be the first request");
+    else if (s->ask->secret != NULL && s->ask->secret[0] != '\0')
+        /* who has one believes that it is asked for */
+        reply_wrong(&s->reply, "No tokens are checked here: hello without");
+    else if (session_join(s->b, s->c, s->ask, &resumed) == NULL)
+        reply_full(&s->reply, "There are too many sessions");
+    else
+        tell_session(s, resumed);
+}
+
+static void serve_ping(struct serving *s)
+{
+    reply_result(&s->reply, ENQ_OK, NULL, NULL);
+}
+
+static void serve_goodbye(struct serving *s)
+{
+    reply_result(&s->reply, ENQ_OK, NULL, NULL);
+    if (s->c->session != NULL)
+        session_end(s->b, s->c->session);
+    conn_finish(s->b, s->c);
+}
+
+/* --- all of them --- */
+
+static void serve_look(struct serving *s)
+{
+    look_ask(s->b, s->c, s->ask, &s->reply);
+}
+
+static void (*const operations[])(struct serving *s) = {
+    [OP_LOCK] = serve_lock,
+    [OP_UNLOCK] = serve_unlock,
+    [OP_PROMOTE] = serve_promote,
+    [OP_LIST] = serve_look,
+    [OP_SET] = serve_set,
+    [OP_UNSET] = serve_unset,
+    [OP_DEMOTE] = serve_demote,
+    [OP_RENEW] = serve_renew,
+    [OP_VALID] = serve_valid,
+    [OP_FIND] = serve_find,
+    [OP_ID] = serve_id,
+    [OP_ADOPT] = serve_adopt,
+    [OP_BREAK] = serve_break,
+    [OP_CHECK] = serve_check,
+    [OP_CANCEL] = serve_cancel,
+    [OP_GRAPH] = serve_look,
+    [OP_STAT] = serve_look,
+    [OP_DOCTOR] = serve_look,
+    [OP_HELLO] = serve_hello,
+    [OP_PING] = serve_ping,
+    [OP_GOODBYE] = serve_goodbye,
+};
+
+void serve(struct bridge *b, struct conn *c, struct scan_value *values,
+    char *bytes)
+{
+    struct ask *ask = &b->ask;
+    struct serving s = {.b = b, .c = c, .ask = ask};
+
+    ask_read(ask, values, bytes, c->session != NULL);
+    s.reply = (struct reply){
+        &c->out, ask->op, ask->has_id ? ask->id : NULL, ask->id_is_number};
+    s.request = ask->has_id ? table_hash(ask->id) : 0;
+    if (c->surplus)
+        reply_full(&s.reply, "Too many connections");
+    else if (ask->wrong != NULL)
+        reply_wrong(&s.reply, ask->wrong);
+    else
+        operations[ask->op](&s);
+    if (c->surplus)
+        conn_finish(b, c);
+    else
+        conn_wrote(b, c);
+}

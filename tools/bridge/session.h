@@ -1,0 +1,63 @@
+/*
+ * session.h - remote sessions: whose locks are theirs, and for how long.
+ *
+ * A session outlives its connection by its grace period, and this bridge by
+ * whatever its locks do: each of them bears in the table, as the peer for whom
+ * it is held (enq_req.peer),
+ *
+ *	10.1.2.3#SESSION.GRACE.DEATH.MEMBER.REQUEST
+ *
+ * so that the next bridge, which takes them over (enq_inherit), finds the
+ * sessions again, and knows which request each lock was the answer to. In the
+ * table all are LEASE, or KEEP where that was asked for: the death of a bridge
+ * ends no lock. What is RELEASE to the client the bridge gives back, when the
+ * session ends.
+ *
+ * Without a session: 10.1.2.3, and #wMS where the request said how long it
+ * would wait, which enqueue-server's list tells.
+ */
+#ifndef BRIDGE_SESSION_H
+#define BRIDGE_SESSION_H
+
+#include "bridge.h"
+
+/* @ask: of hello. Joins @c to a session: the one named, or a new one.
+   NULL: there are too many, or no memory. @resumed: it is the one named. */
+struct session *session_join(struct bridge *b, struct conn *c,
+    const struct ask *ask, bool *resumed);
+/* Its connection is gone: the grace period begins. */
+void session_leave(struct bridge *b, struct session *s);
+/* It is over: what goes with it is given back. */
+void session_end(struct bridge *b, struct session *s);
+
+/* Takes over what a bridge before us held, and makes its sessions anew. */
+void session_inherit(struct bridge *b);
+/* Frees them; their locks stay. */
+void session_forget_all(struct bridge *b);
+/* Sessions and connections whose time is over. */
+void session_tick(struct bridge *b);
+
+/* --- locks --- */
+
+struct held *held_find(struct bridge *b, enq_handle handle);
+/* False: no memory; the lock is given back. */
+bool held_add(struct bridge *b, struct session *s, const struct held *what);
+void held_remove(struct bridge *b, struct held *h);
+/* The locks that a request has got: of one asked again. How many. */
+unsigned held_of_request(struct bridge *b, const struct session *s,
+    uint64_t request, struct enq_grant *grants, unsigned most);
+
+/* --- what has been done --- */
+
+struct done {
+    uint64_t request, token;
+    enq_handle handle;
+    int result;
+    uint8_t op;
+};
+
+void done_note(struct session *s, const struct done *what);
+const struct done *done_find(const struct session *s, uint64_t request,
+    enum op op);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * table.h - a hash table of members of other structures. It grows, and never
+ * shrinks; without memory it grows slower.
+ */
+#ifndef BRIDGE_TABLE_H
+#define BRIDGE_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct table_node {
+    struct table_node *next;
+    uint64_t key;
+};
+
+struct table {
+    struct table_node **slots;
+    size_t n, mask;
+};
+
+bool table_begin(struct table *t);
+void table_end(struct table *t);
+/* Several may have one key: the last that came is found. */
+void table_add(struct table *t, struct table_node *node, uint64_t key);
+struct table_node *table_find(const struct table *t, uint64_t key);
+/* The next with the same key. */
+struct table_node *table_next(struct table_node *node);
+struct table_node *table_any(const struct table *t); /* NULL: it is empty */
+void table_remove(struct table *t, struct table_node *node);
+
+#define TABLE_OF(node, type, member)                                           \
+    ((type *)((char *)(node)-offsetof(type, member)))
+
+/* Of a text. */
+uint64_t table_hash(const char *text);
+
+#endif

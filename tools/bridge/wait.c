@@ -1,0 +1,105 @@
+/*
+ * wait.c - requests that wait (see wait.h).
+ */
+#include "wait.h"
+
+#include <stdlib.h>
+
+struct wait *wait_make(unsigned n)
+{
+    struct wait *w = calloc(1, sizeof(*w));
+
+    if (w == NULL)
+        return NULL;
+    w->n = n;
+    w->locks = &w->one;
+    if (n > 1) {
+        w->locks = calloc(n, sizeof(*w->locks));
+        w->grants = calloc(n, sizeof(*w->grants));
+        if (w->locks == NULL || w->grants == NULL) {
+            wait_free(w);
+            return NULL;
+        }
+    }
+    return w;
+}
+
+void wait_free(struct wait *w)
+{
+    if (w->locks != &w->one)
+        free(w->locks);
+    free(w->grants);
+    free(w);
+}
+
+static uint32_t *count_of(struct wait *w)
+{
+    if (w->session != NULL)
+        return &w->session->n_waits;
+    return w->conn == NULL ? NULL : &w->conn->n_waits;
+}
+
+void wait_begin(struct bridge *b, struct wait *w, uint64_t ticket,
+    struct conn *c)
+{
+    w->session = c->session;
+    w->conn = c->session == NULL ? c : NULL;
+    cds_list_add_tail(&w->node,
+        w->session == NULL ? &c->waits : &w->session->waits);
+    ++*count_of(w);
+    table_add(&b->waits, &w->by_ticket, ticket);
+}
+
+void wait_leave(struct wait *w)
+{
+    uint32_t *count = count_of(w);
+
+    if (count == NULL)
+        return;
+    cds_list_del(&w->node);
+    --*count;
+    w->session = NULL;
+    w->conn = NULL;
+}
+
+struct wait *wait_take(struct bridge *b, uint64_t ticket)
+{
+    struct table_node *node = table_find(&b->waits, ticket);
+
+    if (node == NULL)
+        return NULL;
+    table_remove(&b->waits, node);
+    return TABLE_OF(node, struct wait, by_ticket);
+}
+
+struct wait *wait_of_request(const struct cds_list_head *waits, const char *id)
+{
+    struct wait *w;
+
+    cds_list_for_each_entry (w, waits, node)
+        if (strcmp(w->id, id) == 0)
+            return w;
+    return NULL;
+}
+
+/* Each has a result still, which nobody will be told; a lock that came in this
+   very moment is given back then (news.c). */
+void wait_drop_all(struct bridge *b, struct cds_list_head *waits)
+{
+    while (!cds_list_empty(waits)) {
+        struct wait *w = cds_list_first_entry(waits, struct wait, node);
+
+        wait_leave(w);
+        enq_cancel(b->space, w->by_ticket.key);
+    }
+}
+
+void wait_forget_all(struct bridge *b)
+{
+    struct table_node *node;
+
+    while ((node = table_any(&b->waits)) != NULL) {
+        table_remove(&b->waits, node);
+        wait_free(TABLE_OF(node, struct wait, by_ticket));
+    }
+}

@@ -1,0 +1,29 @@
+/*
+ * wait.h - requests that wait: started ones, and who wants their results.
+ */
+#ifndef BRIDGE_WAIT_H
+#define BRIDGE_WAIT_H
+
+#include "bridge.h"
+
+/* Memory for one before it is asked for; NULL: none. @n locks. */
+struct wait *wait_make(unsigned n);
+void wait_free(struct wait *w);
+
+/* It is pending under this ticket. */
+void wait_begin(struct bridge *b, struct wait *w, uint64_t ticket,
+    struct conn *c);
+/* Its result has come: it is the caller's, and leaves its client when that has
+   been told. NULL: no such. */
+struct wait *wait_take(struct bridge *b, uint64_t ticket);
+void wait_leave(struct wait *w);
+
+struct wait *wait_of_request(const struct cds_list_head *waits, const char *id);
+
+/* Nobody wants them any more. */
+void wait_drop_all(struct bridge *b, struct cds_list_head *waits);
+
+/* Frees them, when the space is closed. */
+void wait_forget_all(struct bridge *b);
+
+#endif
