@@ -103,7 +103,6 @@ static void is_pending(struct call *c, const struct answer *a)
 {
     struct started *s = caa_container_of(c, struct started, call);
 
-    c->phase = CALL_PENDING;
     if (s->is_pending)
         return;
     s->is_pending = true;
@@ -142,8 +141,13 @@ void call_answered(struct remote *r, const struct answer *a)
         pthread_mutex_unlock(&r->mutex);
         return;
     }
-    if (c->started && a->result == ENQ_PENDING) {
+    /* Who timed out has waited, also when the word that it waits was lost with
+       a connection: enq_start() does not end like that, its event does. */
+    if (c->started &&
+        (a->result == ENQ_PENDING || a->result == ENQ_TIMEDOUT))
         is_pending(c, a);
+    if (c->started && a->result == ENQ_PENDING) {
+        c->phase = CALL_PENDING;
         pthread_mutex_unlock(&r->mutex);
         return;
     }

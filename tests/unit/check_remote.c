@@ -334,6 +334,34 @@ TEST(the_grants_of_a_started_set_are_filled_with_its_event)
     fake_close(&fake, e);
 }
 
+/* Its wait is over when the connection that said that it waits has come back. */
+TEST(a_start_whose_word_that_it_waits_was_lost_is_pending_all_the_same)
+{
+    const struct enq_req req = {.size = sizeof(req),
+        .name = "n",
+        .key = {"k"},
+        .mode = ENQ_MODE_E,
+        .wait_ms = 60000};
+    struct asker a = {.reqs = {&req}};
+    struct enq_event event;
+    struct enq *e;
+
+    fake_begin(&fake);
+    e = fake_open(&fake);
+    asker_begin_set(&a, e);
+    fake_hear(&fake, "\"start\":true");
+    fake_answer(&fake,
+        "\"RC\":\"1\",\"RESULT\":2,"
+        "\"BLOCKER\":{\"owner\":\"B\",\"mode\":\"X\"}");
+    asker_end(&a, ENQ_PENDING);
+    ck_assert_str_eq(a.grant.blocker.owner, "B");
+    want(ENQ_OK, enq_next(e, &event));
+    ck_assert_int_eq(event.kind, ENQ_EVENT_RESULT);
+    ck_assert_int_eq(event.result, ENQ_TIMEDOUT);
+    ck_assert_uint_eq(event.ticket, a.ticket);
+    fake_close(&fake, e);
+}
+
 static void *cancel(void *arg)
 {
     struct asker *a = arg;
@@ -573,6 +601,7 @@ int main(void)
     ADD(each_news_of_a_lock_is_told_once_and_in_order);
     ADD(what_happens_to_a_lock_is_told_after_its_result);
     ADD_LOOP(what_was_cancelled_stays_cancelled_when_its_bridge_dies, 2);
+    ADD(a_start_whose_word_that_it_waits_was_lost_is_pending_all_the_same);
     ADD_LOOP(the_grants_of_a_started_set_are_filled_with_its_event,
         LENGTH(told_as));
     ADD(our_own_clock_ends_a_ttl_when_nobody_tells_us);
