@@ -96,8 +96,9 @@ void result_check_why(struct story *s, const struct hold *h,
     if (fault == FAULT_ENDED &&
         remote_was_cut(s, h->op->life, h->op->begin_ns, op->end_ns))
         return; /* how, was not seen: its session had nothing else */
-    if (fault != FAULTS && !remote_may_be_over(s, h, op))
-        story_fault(s, fault, "%s", op_text(op));
+    if (fault != FAULTS && !remote_may_be_over(s, h, op) &&
+        story_fault(s, fault, "%s", op_text(op)))
+        story_deeds(s, h->op->ident);
 }
 
 /* It fits one of those that were given back together: which one, the call does
