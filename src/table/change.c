@@ -250,7 +250,7 @@ static int place_with_id(struct scope *s, const struct ask *ask,
 
     if (rc != 0)
         return rc;
-    rc = ids_claim_locked(s->map, &spot, ask->id, e, sys.now());
+    rc = ids_claim_locked(s->map, &spot, ask->id, e);
     if (rc == 0)
         rc = place(s, ask, e, phase);
     word_unlock(s->t, word);

@@ -35,9 +35,11 @@ int change_note_asked(struct scope *s, const struct ask *ask);
 int change_note_suitors_slow(struct scope *s, struct entry *e);
 HOT int change_note_suitors(struct scope *s, struct entry *e)
 {
-    return likely(!call_is_wanted(s->map, e->session))
-        ? 0
-        : change_note_suitors_slow(s, e);
+    if (likely(!call_is_wanted(s->map, e->session)) ||
+        (!s->wide &&
+            shm_load(&s->map->shards[s->spot.shard].n_waiting) == 0))
+        return 0;
+    return change_note_suitors_slow(s, e);
 }
 
 /* A waiter shall try for itself: see serve.h. */

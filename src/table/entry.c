@@ -113,6 +113,19 @@ const char *entry_owner(const struct map *map, const struct entry *e,
     return e->payload + at;
 }
 
+const char *entry_id(const struct map *map, const struct entry *e,
+    size_t *bytes)
+{
+    size_t at = (size_t)e->name_bytes + e->field_bytes + e->owner_bytes;
+    size_t n = e->id_bytes;
+
+    if (n < 1 || n > ENQ_ID_BYTES || at + n > entry_payload_room(map, e) ||
+        e->payload[at + n - 1] != '\0')
+        return NULL;
+    *bytes = n;
+    return e->payload + at;
+}
+
 uint64_t entry_owner_hash(const struct map *map, const struct entry *e)
 {
     size_t n;

@@ -87,6 +87,11 @@ size_t entry_payload_room(const struct map *map, const struct entry *e);
 const char *entry_owner(const struct map *map, const struct entry *e,
     size_t *bytes);
 
+/* The same of the id that its caller brought; NULL, too, where he brought
+   none. */
+const char *entry_id(const struct map *map, const struct entry *e,
+    size_t *bytes);
+
 /* Same owner? Nobody's is nobody's, not even its own. */
 bool entry_owned_by(const struct map *map, const struct entry *e,
     const struct ask *ask);

@@ -21,33 +21,34 @@ static struct entry *find_derived(struct map *map, const char *id,
     return e;
 }
 
-static bool is_current(const struct map *map, struct entry *e, mono_t now)
+/* Mostly there is none, and no need of the exact clock. */
+static bool is_current(const struct map *map, struct entry *e)
 {
     return e != NULL && state_is_live(shm_load_acquire(&e->state)) &&
-        entry_over(map, e, now) == ENQ_OK;
+        entry_over(map, e, sys.now()) == ENQ_OK;
 }
 
 struct entry *ids_holder_locked(struct map *map, struct spot *spot,
-    const char *id, mono_t now)
+    const char *id)
 {
     struct entry *e = index_find_id(map, spot, id);
     uint64_t state;
 
-    if (is_current(map, e, now))
+    if (is_current(map, e))
         return e;
     e = find_derived(map, id, &state);
-    return is_current(map, e, now) ? e : NULL;
+    return is_current(map, e) ? e : NULL;
 }
 
 /* An entry that has run out has no claim to its id any more, though it is
    still linked: whoever meets it under its own word will drop it, and finds
    the id another's. */
 int ids_claim_locked(struct map *map, struct spot *spot, const char *id,
-    struct entry *e, mono_t now)
+    struct entry *e)
 {
     struct entry *other;
 
-    if (ids_holder_locked(map, spot, id, now) != NULL)
+    if (ids_holder_locked(map, spot, id) != NULL)
         return ENQ_EXISTS;
     other = index_find_id(map, spot, id);
     if (other == NULL)

@@ -13,12 +13,12 @@
 /* Under the word of the id's shard: the entry that has this id now, brought or
    derived; NULL. */
 struct entry *ids_holder_locked(struct map *map, struct spot *spot,
-    const char *id, mono_t now);
+    const char *id);
 
 /* Under the same: `e` has the id from now on. ENQ_EXISTS: a live entry has
    it. */
 int ids_claim_locked(struct map *map, struct spot *spot, const char *id,
-    struct entry *e, mono_t now);
+    struct entry *e);
 
 /*
  * The entry that has this id, brought or derived, and the handle that names

@@ -18,11 +18,12 @@ struct spot spot_of_id(const struct map *map, const char *id, size_t bytes)
 bool spot_of_entry_id(const struct map *map, const struct entry *e,
     struct spot *spot)
 {
-    struct ask ask;
+    size_t n;
+    const char *id = entry_id(map, e, &n);
 
-    if (!entry_ask(map, e, &ask) || ask.id_bytes == 0)
+    if (id == NULL)
         return false;
-    *spot = spot_of_id(map, ask.id, ask.id_bytes);
+    *spot = spot_of_id(map, id, n);
     return true;
 }
 
@@ -44,10 +45,10 @@ static inline bool match_key(const struct map *map, const struct entry *e,
 static bool match_id(const struct map *map, const struct entry *e,
     const void *what)
 {
-    struct ask ask;
+    size_t n;
+    const char *id = entry_id(map, e, &n);
 
-    return entry_ask(map, e, &ask) && ask.id_bytes > 0 &&
-        strcmp(ask.id, what) == 0;
+    return id != NULL && strcmp(id, what) == 0;
 }
 
 /* --- lines --- */

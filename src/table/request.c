@@ -37,7 +37,7 @@ int request_same_id(struct scope *s, const struct ask *ask,
 
     if (rc != 0)
         return rc;
-    e = ids_holder_locked(s->map, &spot, ask->id, scope_clock(s));
+    e = ids_holder_locked(s->map, &spot, ask->id);
     if (e != NULL) {
         rc = ENQ_EXISTS;
         if (blocker != NULL)
@@ -45,6 +45,16 @@ int request_same_id(struct scope *s, const struct ask *ask,
     }
     word_unlock(s->t, word);
     return rc;
+}
+
+/* Where the object was vacant its id is found to be taken when it is placed:
+   whose it is has still to be told, if it is still his. */
+static __attribute__((noinline)) int exists(struct scope *s,
+    const struct ask *ask, struct enq_blocker *blocker)
+{
+    int rc = request_same_id(s, ask, blocker);
+
+    return rc == 0 ? ENQ_EXISTS : rc;
 }
 
 /* Somebody has the object, or waits for it, or the scope is wide. */
@@ -79,6 +89,8 @@ HOT int request_inside(struct scope *s, const struct ask *ask, bool queue,
     if (likely(rc == ENQ_OK)) {
         vacant = s->vacant;
         rc = change_hold(s, ask, e);
+        if (unlikely(rc == ENQ_EXISTS))
+            return exists(s, ask, blocker);
         /* where nobody had it, nobody waits for it */
         return likely(rc != 0 || vacant) ? rc : change_note_suitors(s, e);
     }
@@ -167,7 +179,10 @@ int request_test(struct session *s, struct thread *t, const struct ask *ask,
         rc = scope_enter(&scope, &ask->key);
         if (rc != 0)
             break;
-        rc = request_may(&scope, ask, blocker);
+        if (ask->id_bytes > 0)
+            rc = request_same_id(&scope, ask, blocker);
+        if (rc == 0)
+            rc = request_may(&scope, ask, blocker);
         scope_leave(&scope);
     } while (rc == ENQ_BUSY &&
         bypass_learn(&bypass, s, t, scope.behind, owner));

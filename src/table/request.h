@@ -30,15 +30,16 @@ int request_test(struct session *s, struct thread *t, const struct ask *ask,
 int request_same_id(struct scope *s, const struct ask *ask,
     struct enq_blocker *blocker);
 
-/* May the new request be granted? By one look, where nobody has the object;
-   else decides whatever the scope needs to know to place it.
+/* May the new request be granted? By one look, where nobody has the object:
+   whether its id is taken is found out when it is placed. Else decides whatever
+   the scope needs to know to place it.
    Returns: ENQ_OK, ENQ_BUSY, ENQ_EXISTS. Faults: ENQ_ECORRUPT. */
 int request_decide_slowly(struct scope *s, const struct ask *ask,
     struct enq_blocker *blocker);
 HOT int request_may(struct scope *s, const struct ask *ask,
     struct enq_blocker *blocker)
 {
-    if (likely(!s->wide && ask->id_bytes == 0))
+    if (likely(!s->wide))
         s->vacant = !index_may_have(s->map, &s->spot);
     if (likely(s->vacant))
         return ENQ_OK;
