@@ -67,19 +67,19 @@ static const struct field limits[] = {
 
 void answer_read(struct answer *a, struct scan_value *values, char *bytes)
 {
-    struct raw raw = {.a = {.scanned = {values, bytes}}};
+    struct raw raw = {.a = {.bytes = bytes}};
 
     raw.a.msg = raw.a.owner = raw.a.id = raw.a.report = "";
     raw.a.total = raw.a.findings = -1;
     raw.a.result = -EPROTO; /* unless it says */
-    fields_read(&raw.a.scanned, values, tops, N(tops), &raw);
+    fields_read(raw.a.bytes, values, tops, N(tops), &raw);
     if (raw.blocker != NULL) {
         raw.a.has_blocker = true;
-        fields_read(&raw.a.scanned, raw.blocker, blockers, N(blockers),
+        fields_read(raw.a.bytes, raw.blocker, blockers, N(blockers),
             &raw.a.blocker);
     }
     if (raw.limits != NULL)
-        fields_read(&raw.a.scanned, raw.limits, limits, N(limits), &raw.a);
+        fields_read(raw.a.bytes, raw.limits, limits, N(limits), &raw.a);
     if (raw.a.event != NULL)
         raw.a.number = raw.ticket;
     *a = raw.a;
@@ -95,17 +95,17 @@ void answer_grant(const struct answer *a, struct scan_value *v,
 {
     out->handle = out->token = 0;
     out->blocker.owner[0] = '\0';
-    fields_read(&a->scanned, v, grant_fields, N(grant_fields), out);
+    fields_read(a->bytes, v, grant_fields, N(grant_fields), out);
 }
 
 bool answer_grants(const struct answer *a, struct enq_grant *out, size_t n)
 {
-    struct scan_value *at = fields_first(&a->scanned, a->grants);
+    struct scan_value *at = fields_first(a->grants);
     size_t i = 0;
 
     for (; at != NULL && i < n; i++) {
         answer_grant(a, at, &out[i]);
-        at = fields_next(&a->scanned, a->grants, at);
+        at = fields_next(a->grants, at);
     }
     return i == n && at == NULL;
 }
@@ -139,14 +139,13 @@ static const struct field row_fields[] = {
     ROW(FIELD_I64, "left", ttl_left_ms),
 };
 
-static void read_key(const struct scanned *s, struct scan_value *key,
-    struct enq_info *out)
+static void read_key(char *bytes, struct scan_value *key, struct enq_info *out)
 {
-    struct scan_value *at = fields_first(s, key);
+    struct scan_value *at = fields_first(key);
     size_t used = 0;
 
-    for (; at != NULL; at = fields_next(s, key, at)) {
-        const char *field = scan_text(at, s->bytes);
+    for (; at != NULL; at = fields_next(key, at)) {
+        const char *field = scan_text(at, bytes);
         size_t n = field == NULL ? 0 : strlen(field) + 1;
 
         if (n == 0 || n > sizeof(out->key) - used ||
@@ -158,25 +157,24 @@ static void read_key(const struct scanned *s, struct scan_value *key,
     }
 }
 
-static void read_row(const struct scanned *s, struct scan_value *v,
-    struct enq_info *out)
+static void read_row(char *bytes, struct scan_value *v, struct enq_info *out)
 {
     struct row row = {{0}, NULL};
 
-    fields_read(s, v, row_fields, N(row_fields), &row);
+    fields_read(bytes, v, row_fields, N(row_fields), &row);
     if (row.key != NULL)
-        read_key(s, row.key, &row.info);
+        read_key(bytes, row.key, &row.info);
     *out = row.info;
 }
 
 size_t answer_rows(const struct answer *a, struct enq_info *out, size_t n)
 {
-    struct scan_value *at = fields_first(&a->scanned, a->rows);
+    struct scan_value *at = fields_first(a->rows);
     size_t i = 0;
 
     for (; at != NULL && i < n; i++) {
-        read_row(&a->scanned, at, &out[i]);
-        at = fields_next(&a->scanned, a->rows, at);
+        read_row(a->bytes, at, &out[i]);
+        at = fields_next(a->rows, at);
     }
     return i;
 }
@@ -192,19 +190,19 @@ static const struct field end_fields[] = {
 
 size_t answer_edges(const struct answer *a, struct enq_edge *out, size_t n)
 {
-    struct scan_value *at = fields_first(&a->scanned, a->edges);
+    struct scan_value *at = fields_first(a->edges);
     size_t i = 0;
 
     while (at != NULL && i < n) {
         struct ends ends = {NULL, NULL};
 
-        fields_read(&a->scanned, at, end_fields, N(end_fields), &ends);
+        fields_read(a->bytes, at, end_fields, N(end_fields), &ends);
         if (ends.waiter != NULL && ends.blocker != NULL) {
-            read_row(&a->scanned, ends.waiter, &out[i].waiter);
-            read_row(&a->scanned, ends.blocker, &out[i].blocker);
+            read_row(a->bytes, ends.waiter, &out[i].waiter);
+            read_row(a->bytes, ends.blocker, &out[i].blocker);
             i++;
         }
-        at = fields_next(&a->scanned, a->edges, at);
+        at = fields_next(a->edges, at);
     }
     return i;
 }
@@ -254,5 +252,5 @@ static const struct field stat_fields[] = {
 void answer_stats(const struct answer *a, struct enq_stats *out)
 {
     if (a->stat != NULL)
-        fields_read(&a->scanned, a->stat, stat_fields, N(stat_fields), out);
+        fields_read(a->bytes, a->stat, stat_fields, N(stat_fields), out);
 }

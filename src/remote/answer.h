@@ -11,7 +11,7 @@
 
 /* All texts point into what was scanned. */
 struct answer {
-    struct scanned scanned;
+    char *bytes;
     uint64_t number;   /* reqUUID, or of a result TICKET; 0: none */
     const char *event; /* NULL: a reply */
     const char *rc;    /* NULL: no reply either */

@@ -61,11 +61,11 @@ static void post_unlock(struct remote *r, const struct enq_grant *g)
 static void give_back(struct remote *r, const struct answer *a)
 {
     struct enq_grant g = {.handle = a->handle, .token = a->token};
-    struct scan_value *at = fields_first(&a->scanned, a->grants);
+    struct scan_value *at = fields_first(a->grants);
 
     if (g.handle != 0)
         post_unlock(r, &g);
-    for (; at != NULL; at = fields_next(&a->scanned, a->grants, at)) {
+    for (; at != NULL; at = fields_next(a->grants, at)) {
         answer_grant(a, at, &g);
         post_unlock(r, &g);
     }
@@ -143,8 +143,7 @@ void call_answered(struct remote *r, const struct answer *a)
     }
     /* Who timed out has waited, also when the word that it waits was lost with
        a connection: enq_start() does not end like that, its event does. */
-    if (c->started &&
-        (a->result == ENQ_PENDING || a->result == ENQ_TIMEDOUT))
+    if (c->started && (a->result == ENQ_PENDING || a->result == ENQ_TIMEDOUT))
         is_pending(c, a);
     if (c->started && a->result == ENQ_PENDING) {
         c->phase = CALL_PENDING;

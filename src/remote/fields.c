@@ -69,8 +69,8 @@ static void read_integer(const struct field *f, int64_t number, void *out)
         *(uint32_t *)out = (uint32_t)number;
 }
 
-static void read_one(const struct scanned *s, const struct field *f,
-    struct scan_value *v, void *out)
+static void read_one(char *bytes, const struct field *f, struct scan_value *v,
+    void *out)
 {
     const char *text;
     int64_t number;
@@ -80,19 +80,19 @@ static void read_one(const struct scanned *s, const struct field *f,
         *(struct scan_value **)out = v;
         break;
     case FIELD_U64:
-        (void)scan_unsigned(v, s->bytes, out);
+        (void)scan_unsigned(v, bytes, out);
         break;
     case FIELD_U8:
-        read_u8(v, s->bytes, out);
+        read_u8(v, bytes, out);
         break;
     case FIELD_I64:
     case FIELD_I32:
     case FIELD_U32:
-        if (scan_integer(v, s->bytes, &number))
+        if (scan_integer(v, bytes, &number))
             read_integer(f, number, out);
         break;
     default:
-        text = scan_text(v, s->bytes);
+        text = scan_text(v, bytes);
         if (text != NULL)
             read_word(f, text, out);
         break;
@@ -116,37 +116,37 @@ static const struct field *find(const struct field *fields, size_t n,
     return NULL;
 }
 
-void fields_read(const struct scanned *s, struct scan_value *v,
-    const struct field *fields, size_t n, void *out)
+void fields_read(char *bytes, struct scan_value *v, const struct field *fields,
+    size_t n, void *out)
 {
-    struct scan_value *at = v + 1, *end = s->values + v->next;
+    struct scan_value *at = v + 1, *end = v + v->span;
     size_t hint = 0;
 
     if (v->kind != SCAN_OBJECT)
         return;
-    for (; at < end; at = s->values + at[1].next) {
-        const char *name = scan_text(at, s->bytes);
+    for (; at < end; at += 1 + at[1].span) {
+        const char *name = scan_text(at, bytes);
         const struct field *f =
             name == NULL ? NULL : find(fields, n, name, &hint);
 
         if (f != NULL)
-            read_one(s, f, at + 1, (char *)out + f->at);
+            read_one(bytes, f, at + 1, (char *)out + f->at);
     }
 }
 
 /* --- arrays --- */
 
-struct scan_value *fields_first(const struct scanned *s, struct scan_value *v)
+struct scan_value *fields_first(struct scan_value *v)
 {
-    if (v == NULL || v->kind != SCAN_ARRAY || v + 1 == s->values + v->next)
+    if (v == NULL || v->kind != SCAN_ARRAY || v->span == 1)
         return NULL;
     return v + 1;
 }
 
-struct scan_value *fields_next(const struct scanned *s,
-    const struct scan_value *array, const struct scan_value *v)
+struct scan_value *fields_next(const struct scan_value *array,
+    struct scan_value *v)
 {
-    struct scan_value *next = s->values + v->next;
+    struct scan_value *next = v + v->span;
 
-    return next < s->values + array->next ? next : NULL;
+    return next < array + array->span ? next : NULL;
 }

@@ -33,22 +33,16 @@ struct field {
         name, kind, offsetof(type, member), sizeof(((type *)0)->member)        \
     }
 
-/* What the scanner has found. */
-struct scanned {
-    struct scan_value *values;
-    char *bytes;
-};
-
 /*
  * @v      the object; of anything else nothing is read
  * @out    the struct. What is not told, or is of another kind, stays as it is
  */
-void fields_read(const struct scanned *s, struct scan_value *v,
-    const struct field *fields, size_t n, void *out);
+void fields_read(char *bytes, struct scan_value *v, const struct field *fields,
+    size_t n, void *out);
 
 /* The elements of an array: the first, and the one behind it. NULL: no more. */
-struct scan_value *fields_first(const struct scanned *s, struct scan_value *v);
-struct scan_value *fields_next(const struct scanned *s,
-    const struct scan_value *array, const struct scan_value *v);
+struct scan_value *fields_first(struct scan_value *v);
+struct scan_value *fields_next(const struct scan_value *array,
+    struct scan_value *v);
 
 #endif

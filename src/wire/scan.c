@@ -5,17 +5,21 @@
 
 #include <string.h>
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
+#include "wire/plain.h"
 
 /* Of a number the longest that is one: 64 KiB of digits are none. */
 #define NUMBER_BYTES_MAX 64u
 
+/* What a short name, its quotes and its colon take, and the quote of a text. */
+#define NAME_BYTES (PLAIN_BYTES + 3)
+
+/* Pointers rather than numbers: a store to a value cannot be one to these. */
 struct cursor {
     const unsigned char *at, *end, *begin;
-    struct scan_value *values;
-    uint32_t room, n;
+    struct scan_value *values, *next, *room_end;
+    struct scan_value
+        *open[SCAN_DEPTH_MAX]; /* what we are in, outermost first */
+    unsigned depth;
 };
 
 /* --- words --- */
@@ -91,125 +95,6 @@ static enum scan_found find_number(struct cursor *c)
 
 /* --- texts --- */
 
-static int hex_digit(unsigned char h)
-{
-    if (h >= '0' && h <= '9')
-        return h - '0';
-    h |= 0x20;
-    return h >= 'a' && h <= 'f' ? h - 'a' + 10 : -1;
-}
-
-static enum scan_found find_unit(struct cursor *c, int32_t *unit)
-{
-    *unit = 0;
-    for (int i = 0; i < 4; i++, c->at++) {
-        if (c->at == c->end)
-            return SCAN_MORE;
-        if (hex_digit(*c->at) < 0)
-            return SCAN_BAD;
-        *unit = *unit << 4 | hex_digit(*c->at);
-    }
-    return SCAN_WHOLE;
-}
-
-#define IS_HIGH(unit) ((unit) >= 0xd800 && (unit) <= 0xdbff)
-#define IS_LOW(unit) ((unit) >= 0xdc00 && (unit) <= 0xdfff)
-
-/* What cannot become a pair any more is told at once: nothing may follow. */
-static enum scan_found find_units(struct cursor *c)
-{
-    int32_t unit, low = 0;
-    enum scan_found found = find_unit(c, &unit);
-
-    if (found != SCAN_WHOLE)
-        return found;
-    if (IS_LOW(unit))
-        return SCAN_BAD;
-    if (!IS_HIGH(unit))
-        return SCAN_WHOLE;
-    found = find_word(c, "\\u");
-    if (found == SCAN_WHOLE)
-        found = find_unit(c, &low);
-    return found == SCAN_WHOLE && !IS_LOW(low) ? SCAN_BAD : found;
-}
-
-static enum scan_found find_escape(struct cursor *c)
-{
-    c->at++;
-    if (c->at == c->end)
-        return SCAN_MORE;
-    if (*c->at == 'u') {
-        c->at++;
-        return find_units(c);
-    }
-    if (*c->at == '\0' || strchr("\"\\/bfnrt", *c->at) == NULL)
-        return SCAN_BAD;
-    c->at++;
-    return SCAN_WHOLE;
-}
-
-/* The first byte says how many follow, and between what the second lies
-   (Unicode 15, table 3-7); the others between 0x80 and 0xbf. */
-static enum scan_found find_utf8(struct cursor *c)
-{
-    unsigned char first = *c->at, low = 0x80, high = 0xbf;
-    int more = first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
-
-    if (first < 0xc2 || first > 0xf4)
-        return SCAN_BAD;
-    if (first == 0xe0)
-        low = 0xa0;
-    else if (first == 0xed)
-        high = 0x9f;
-    else if (first == 0xf0)
-        low = 0x90;
-    else if (first == 0xf4)
-        high = 0x8f;
-    for (c->at++; more > 0; more--, c->at++, low = 0x80, high = 0xbf) {
-        if (c->at == c->end)
-            return SCAN_MORE;
-        if (*c->at < low || *c->at > high)
-            return SCAN_BAD;
-    }
-    return SCAN_WHOLE;
-}
-
-static bool is_plain(unsigned char c)
-{
-    return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
-}
-
-#ifdef __SSE2__
-/* Of 16 bytes those that are not plain, a bit each. What has its highest bit
-   set is below a blank, too, as signed numbers go. */
-static inline unsigned special_of(const unsigned char *at)
-{
-    const __m128i w = _mm_loadu_si128((const __m128i *)at);
-
-    return (unsigned)_mm_movemask_epi8(_mm_or_si128(_mm_cmplt_epi8(w,
-                                                        _mm_set1_epi8(' ')),
-        _mm_or_si128(_mm_cmpeq_epi8(w, _mm_set1_epi8('"')),
-            _mm_cmpeq_epi8(w, _mm_set1_epi8('\\')))));
-}
-#endif
-
-/* The next byte that is not plain: a quote, a backslash, a control, or one of
-   several of a character. */
-static inline const unsigned char *plain_end(const unsigned char *at,
-    const unsigned char *end)
-{
-#ifdef __SSE2__
-    for (; end - at >= 16; at += 16) {
-        unsigned special = special_of(at);
-        if (special != 0)
-            return at + __builtin_ctz(special);
-    }
-#endif
-    while (at < end && is_plain(*at))
-        at++;
-    return at;
-}
-
 /* Up to the closing quote, from a byte on that is not plain. */
 static enum scan_found find_rest(struct cursor *c, struct scan_value *v)
 {
@@ -218,9 +103,9 @@ static enum scan_found find_rest(struct cursor *c, struct scan_value *v)
     for (; c->at < c->end && *c->at != '"'; c->at = plain_end(c->at, c->end)) {
         if (*c->at == '\\') {
             v->escaped = true;
-            found = find_escape(c);
+            found = pass_escape(&c->at, c->end);
         } else if (*c->at >= 0x80) {
-            found = find_utf8(c);
+            found = pass_utf8(&c->at, c->end);
         } else {
             found = SCAN_BAD;
         }
@@ -235,43 +120,23 @@ static enum scan_found find_rest(struct cursor *c, struct scan_value *v)
 
 /* --- values --- */
 
-/* NULL: there is no room for another. */
-static inline struct scan_value *add_value(struct cursor *c,
-    enum scan_kind kind)
+/* At @at there is one; false: no room for it. */
+static inline bool add_value(struct cursor *c, const unsigned char *at,
+    size_t bytes, enum scan_kind kind)
 {
-    struct scan_value *v = &c->values[c->n];
+    struct scan_value *v = c->next;
 
-    if (c->n == c->room)
-        return NULL;
-    c->n++;
-    *v = (struct scan_value){.begin = (uint32_t)(c->at - c->begin),
-        .next = c->n,
+    if (v == c->room_end)
+        return false;
+    c->next = v + 1;
+    *v = (struct scan_value){.begin = (uint32_t)(at - c->begin),
+        .bytes = (uint32_t)bytes,
+        .span = 1,
         .kind = (uint8_t)kind};
-    return v;
+    return true;
 }
 
-/* At its opening quote. Nearly all texts are plain up to their end. */
-static inline enum scan_found find_text(struct cursor *c)
-{
-    struct scan_value *v = add_value(c, SCAN_TEXT);
-    const unsigned char *at;
-
-    if (v == NULL)
-        return SCAN_MANY;
-    v->begin++;
-    at = plain_end(c->at + 1, c->end);
-    if (at < c->end && *at == '"') {
-        v->bytes = (uint32_t)(at - c->begin) - v->begin;
-        c->at = at + 1;
-        return SCAN_WHOLE;
-    }
-    c->at = at;
-    return find_rest(c, v);
-}
-
-static enum scan_found find_value(struct cursor *c, unsigned depth);
-
-static enum scan_found find_char_slow(struct cursor *c, char wanted)
+static enum scan_found find_char(struct cursor *c, char wanted)
 {
     skip_blanks(c);
     if (c->at == c->end)
@@ -279,13 +144,92 @@ static enum scan_found find_char_slow(struct cursor *c, char wanted)
     return skip_one(c, wanted, wanted) ? SCAN_WHOLE : SCAN_BAD;
 }
 
-/* Mostly it is there, without blanks before it. */
-static inline enum scan_found find_char(struct cursor *c, char wanted)
+/* At its opening quote. Nearly all texts are plain up to their end. */
+static inline enum scan_found find_text(struct cursor *c)
 {
-    return skip_one(c, wanted, wanted) ? SCAN_WHOLE : find_char_slow(c, wanted);
+    const unsigned char *from = c->at + 1, *at = plain_end(from, c->end);
+
+    if (!add_value(c, from, (size_t)(at - from), SCAN_TEXT))
+        return SCAN_MANY;
+    c->at = at;
+    if (at == c->end || *at != '"')
+        return find_rest(c, c->next - 1);
+    c->at++;
+    return SCAN_WHOLE;
 }
 
-static inline enum scan_found find_member(struct cursor *c, unsigned depth)
+static enum scan_kind kind_at(const struct cursor *c)
+{
+    unsigned char first = *c->at;
+
+    return first == '{' ? SCAN_OBJECT
+        : first == '['  ? SCAN_ARRAY
+        : first == 'n'  ? SCAN_NULL
+        : first == 'f'  ? SCAN_FALSE
+        : first == 't'  ? SCAN_TRUE
+                        : SCAN_NUMBER;
+}
+
+/* No text. An array or object is opened: find_more() goes on. */
+static enum scan_found find_other(struct cursor *c)
+{
+    static const char *const words[] = {"null", "false", "true"};
+    enum scan_kind kind = kind_at(c);
+    struct scan_value *v = c->next;
+    enum scan_found found;
+
+    if (!add_value(c, c->at, 0, kind))
+        return SCAN_MANY;
+    if (kind == SCAN_OBJECT || kind == SCAN_ARRAY) {
+        if (c->depth == SCAN_DEPTH_MAX)
+            return SCAN_DEEP;
+        c->open[c->depth++] = v;
+        c->at++;
+        return SCAN_WHOLE;
+    }
+    found = kind == SCAN_NUMBER ? find_number(c) : find_word(c, words[kind]);
+    v->bytes = (uint32_t)(c->at - c->begin) - v->begin;
+    return found;
+}
+
+static inline enum scan_found find_value(struct cursor *c)
+{
+    skip_blanks(c);
+    if (c->at == c->end)
+        return SCAN_MORE;
+    return *c->at == '"' ? find_text(c) : find_other(c);
+}
+
+/* --- arrays and objects --- */
+
+/*
+ * A short name and a text, both plain, and no blanks: as programs write most of
+ * their members. False: it has to be looked at more closely. Two values for
+ * half of what they cost one after the other, as what is within reach is asked
+ * once.
+ */
+static inline bool find_plain_member(struct cursor *c)
+{
+    const unsigned char *name = c->at + 1, *text, *text_end;
+    unsigned n;
+
+    if (c->end - name < (ptrdiff_t)NAME_BYTES || c->room_end - c->next < 2 ||
+        *c->at != '"')
+        return false;
+    n = plain_bytes(name);
+    if (n == PLAIN_BYTES || memcmp(name + n, "\":\"", 3) != 0)
+        return false;
+    text = name + n + 3;
+    text_end = plain_end(text, c->end);
+    if (text_end == c->end || *text_end != '"')
+        return false;
+    add_value(c, name, n, SCAN_TEXT);
+    add_value(c, text, (size_t)(text_end - text), SCAN_TEXT);
+    c->at = text_end + 1;
+    return true;
+}
+
+static inline enum scan_found find_any_member(struct cursor *c)
 {
     enum scan_found found;
 
@@ -297,88 +241,57 @@ static inline enum scan_found find_member(struct cursor *c, unsigned depth)
     found = find_text(c);
     if (found == SCAN_WHOLE)
         found = find_char(c, ':');
-    if (found != SCAN_WHOLE)
-        return found;
-    return c->at < c->end && *c->at == '"' ? find_text(c)
-                                           : find_value(c, depth);
+    return found == SCAN_WHOLE ? find_value(c) : found;
 }
 
-static bool goes_on(struct cursor *c)
+static inline enum scan_found find_members(struct cursor *c)
 {
-    skip_blanks(c);
-    return skip_one(c, ',', ',');
+    while (find_plain_member(c))
+        if (!skip_one(c, ',', ','))
+            return SCAN_WHOLE;
+    return find_any_member(c);
 }
 
-static enum scan_found find_list(struct cursor *c, unsigned depth, char close)
+static void close_list(struct cursor *c, struct scan_value *list)
 {
-    enum scan_found found;
-
-    if (depth == SCAN_DEPTH_MAX)
-        return SCAN_DEEP;
     c->at++;
-    if (find_char(c, close) == SCAN_WHOLE)
-        return SCAN_WHOLE;
-    do
-        found =
-            close == '}' ? find_member(c, depth + 1) : find_value(c, depth + 1);
-    while (found == SCAN_WHOLE && goes_on(c));
-    return found == SCAN_WHOLE ? find_char(c, close) : found;
+    c->depth--;
+    list->bytes = (uint32_t)(c->at - c->begin) - list->begin;
+    list->span = (uint32_t)(c->next - list);
 }
 
-static enum scan_kind kind_at(const struct cursor *c)
+/* What comes next in the innermost array or object, or its end. */
+static inline enum scan_found find_more(struct cursor *c)
 {
-    switch (*c->at) {
-    case '{':
-        return SCAN_OBJECT;
-    case '[':
-        return SCAN_ARRAY;
-    case 'n':
-        return SCAN_NULL;
-    case 'f':
-        return SCAN_FALSE;
-    case 't':
-        return SCAN_TRUE;
-    default:
-        return SCAN_NUMBER;
-    }
-}
-
-static enum scan_found find_any(struct cursor *c, unsigned depth,
-    enum scan_kind kind)
-{
-    static const char *const words[] = {"null", "false", "true"};
-
-    if (kind == SCAN_OBJECT || kind == SCAN_ARRAY)
-        return find_list(c, depth, kind == SCAN_OBJECT ? '}' : ']');
-    return kind == SCAN_NUMBER ? find_number(c) : find_word(c, words[kind]);
-}
-
-static enum scan_found find_value(struct cursor *c, unsigned depth)
-{
-    struct scan_value *v;
-    enum scan_found found;
+    struct scan_value *list = c->open[c->depth - 1];
+    bool object = list->kind == SCAN_OBJECT, first = c->next == list + 1;
 
     skip_blanks(c);
     if (c->at == c->end)
         return SCAN_MORE;
-    if (*c->at == '"')
-        return find_text(c);
-    v = add_value(c, kind_at(c));
-    if (v == NULL)
-        return SCAN_MANY;
-    found = find_any(c, depth, v->kind);
-    v->bytes = (uint32_t)(c->at - c->begin) - v->begin;
-    v->next = c->n;
-    return found;
+    if (*c->at == (object ? '}' : ']')) {
+        close_list(c, list);
+        return SCAN_WHOLE;
+    }
+    if (!first && !skip_one(c, ',', ','))
+        return SCAN_BAD;
+    return object ? find_members(c) : find_value(c);
 }
 
 enum scan_found scan(struct scan *s, const char *bytes, size_t n, size_t *used)
 {
     const unsigned char *begin = (const unsigned char *)bytes;
-    struct cursor c = {begin, begin + n, begin, s->values, s->room, 0};
-    enum scan_found found = find_value(&c, 0);
+    struct cursor c = {.at = begin,
+        .end = begin + n,
+        .begin = begin,
+        .values = s->values,
+        .next = s->values,
+        .room_end = s->values + s->room};
+    enum scan_found found = find_value(&c);
 
-    s->n = c.n;
+    while (found == SCAN_WHOLE && c.depth > 0)
+        found = find_more(&c);
+    s->n = (uint32_t)(c.next - c.values);
     *used = (size_t)(c.at - begin);
     return found;
 }

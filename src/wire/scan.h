@@ -30,7 +30,7 @@ enum scan_kind {
 
 struct scan_value {
     uint32_t begin, bytes; /* as it was sent; of a text: between its quotes */
-    uint32_t next;         /* the value behind it and all that is in it */
+    uint32_t span;         /* itself, and all values that are in it */
     uint8_t kind;
     bool escaped; /* there is something to unescape still */
     bool zero;    /* there was a zero byte among it */
@@ -60,7 +60,14 @@ enum scan_found scan(struct scan *s, const char *bytes, size_t n, size_t *used);
  * quote. NULL: it is no text, or has a zero byte in it. Changes @bytes, the
  * first time; the value is one of scan()'s, which found it whole.
  */
-const char *scan_text(struct scan_value *v, char *bytes);
+const char *scan_text_slow(struct scan_value *v, char *bytes);
+static inline const char *scan_text(struct scan_value *v, char *bytes)
+{
+    if (v->kind != SCAN_TEXT || v->escaped || v->zero)
+        return scan_text_slow(v, bytes);
+    bytes[v->begin + v->bytes] = '\0';
+    return bytes + v->begin;
+}
 
 /* An integer that is exact; a fraction is cut off. False: no number, or beyond
    2^63. A text is one as in JavaScript: " 12 ", "0x1f", "1e3", "". An unsigned

@@ -3,8 +3,11 @@
  */
 #include "wire/text.h"
 
+#include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "wire/plain.h"
 
 bool text_grow(struct text *t, size_t more)
 {
@@ -34,21 +37,40 @@ void text_free(struct text *t)
 
 /* --- numbers --- */
 
+static const char two_digits[] =
+    "0001020304050607080910111213141516171819202122232425262728293031323334"
+    "3536373839404142434445464748495051525354555657585960616263646566676869"
+    "707172737475767778798081828384858687888990919293949596979899";
+
+/* Of a number with eight at most all at once: four in each half, then two in
+   each quarter, then one in each byte, the first in the lowest. The factors
+   divide by 100 and by 10 whatever fits there: 5243 / 2^19, 103 / 2^10. */
+static uint64_t eight_digits(uint32_t number)
+{
+    uint64_t w = number / 10000 | (uint64_t)(number % 10000) << 32, tens;
+
+    tens = w * 5243 >> 19 & UINT64_C(0x0000007f0000007f);
+    w = tens | (w - tens * 100) << 16;
+    tens = w * 103 >> 10 & UINT64_C(0x000f000f000f000f);
+    w = tens | (w - tens * 10) << 8;
+    return htole64(w | UINT64_C(0x3030303030303030));
+}
+
+/* A token has 19 digits: 90 instructions instead of 200. */
 void text_unsigned(struct text *t, uint64_t number)
 {
-    static const char pairs[] = "00010203040506070809101112131415161718192021"
-                                "22232425262728293031323334353637383940414243"
-                                "44454647484950515253545556575859606162636465"
-                                "66676869707172737475767778798081828384858687"
-                                "888990919293949596979899";
-    char digits[20];
-    size_t at = sizeof(digits);
+    char digits[20], *end = digits + sizeof(digits), *at = end;
+    uint32_t rest;
 
-    for (; number >= 10; number /= 100)
-        memcpy(digits + (at -= 2), pairs + number % 100 * 2, 2);
-    if (number > 0 || at == sizeof(digits))
-        digits[--at] = (char)('0' + number);
-    text_put(t, digits + at, sizeof(digits) - at);
+    for (; number >= 100000000; number /= 100000000) {
+        uint64_t eight = eight_digits((uint32_t)(number % 100000000));
+        memcpy(at -= sizeof(eight), &eight, sizeof(eight));
+    }
+    for (rest = (uint32_t)number; rest >= 10; rest /= 100)
+        memcpy(at -= 2, two_digits + rest % 100 * 2, 2);
+    if (rest > 0 || at == end)
+        *--at = (char)('0' + rest);
+    text_put(t, at, (size_t)(end - at));
 }
 
 void text_integer(struct text *t, int64_t number)
@@ -60,20 +82,13 @@ void text_integer(struct text *t, int64_t number)
 
 /* --- texts --- */
 
-/* The bytes of the character at @at, if it is sound UTF-8; else 0. */
+/* The bytes of the character at @at, if it is sound UTF-8; else 0. The zero at
+   the end of a text belongs to none. */
 static size_t utf8_bytes(const unsigned char *at)
 {
-    size_t n = at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
+    const unsigned char *end = at;
 
-    if (n == 0 || at[0] > 0xf4)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((at[i] & 0xc0) != 0x80) /* the zero at the end is none either */
-            return 0;
-    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) ||
-        (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] > 0x8f))
-        return 0;
-    return n;
+    return pass_utf8(&end, at + 4) == SCAN_WHOLE ? (size_t)(end - at) : 0;
 }
 
 bool text_is_utf8(const char *text)
@@ -106,7 +121,7 @@ static void put_control(struct text *t, unsigned char c)
 /* One that is not plain; returns what is behind it. */
 static const unsigned char *put_special(struct text *t, const unsigned char *at)
 {
-    size_t n = utf8_bytes(at);
+    size_t n = *at < 0x80 ? 0 : utf8_bytes(at);
 
     if (*at == '"' || *at == '\\') {
         TEXT_PUT(t, "\\");
@@ -120,11 +135,6 @@ static const unsigned char *put_special(struct text *t, const unsigned char *at)
         TEXT_PUT(t, "\xef\xbf\xbd");
     }
     return at + 1;
-}
-
-static bool is_plain(unsigned char c)
-{
-    return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
 }
 
 void text_quote(struct text *t, const char *text)

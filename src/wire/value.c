@@ -76,7 +76,7 @@ static void unescape(struct scan_value *v, char *bytes)
     v->escaped = false;
 }
 
-const char *scan_text(struct scan_value *v, char *bytes)
+const char *scan_text_slow(struct scan_value *v, char *bytes)
 {
     if (v->kind != SCAN_TEXT)
         return NULL;

@@ -99,15 +99,15 @@ static void put_value(struct maker *m, unsigned depth)
 
 /* --- the same? --- */
 
-static void compare_value(struct scan_value *values, struct scan_value *v,
-    char *bytes, json_t *other);
+static void compare_value(struct scan_value *v, char *bytes, json_t *other);
 
-static bool comes_again(struct scan_value *values, const struct scan_value *v,
-    const struct scan_value *key, char *bytes)
+static bool comes_again(const struct scan_value *v, struct scan_value *key,
+    char *bytes)
 {
-    struct scan_value *at = values + key[1].next, *end = values + v->next;
+    struct scan_value *at = key + 1 + key[1].span;
+    const struct scan_value *end = v + v->span;
 
-    for (; at < end; at = values + at[1].next) {
+    for (; at < end; at += 1 + at[1].span) {
         scan_text(at, bytes);
         if (at->bytes == key->bytes &&
             memcmp(bytes + at->begin, bytes + key->begin, at->bytes) == 0)
@@ -116,32 +116,30 @@ static bool comes_again(struct scan_value *values, const struct scan_value *v,
     return false;
 }
 
-static void compare_object(struct scan_value *values, struct scan_value *v,
-    char *bytes, json_t *other)
+static void compare_object(struct scan_value *v, char *bytes, json_t *other)
 {
-    struct scan_value *at = v + 1, *end = values + v->next;
+    struct scan_value *at = v + 1, *end = v + v->span;
     size_t n = 0;
 
-    for (; at < end; at = values + at[1].next) {
+    for (; at < end; at += 1 + at[1].span) {
         const char *name = scan_text(at, bytes);
 
-        if (name == NULL || comes_again(values, v, at, bytes))
+        if (name == NULL || comes_again(v, at, bytes))
             continue;
-        compare_value(values, at + 1, bytes, json_object_get(other, name));
+        compare_value(at + 1, bytes, json_object_get(other, name));
         n++;
     }
     if (json_object_size(other) != n)
         fuzz_fail("%zu members, not %zu", n, json_object_size(other));
 }
 
-static void compare_array(struct scan_value *values, struct scan_value *v,
-    char *bytes, json_t *other)
+static void compare_array(struct scan_value *v, char *bytes, json_t *other)
 {
-    struct scan_value *at = v + 1, *end = values + v->next;
+    struct scan_value *at = v + 1, *end = v + v->span;
     size_t n = 0;
 
-    for (; at < end; at = values + at->next)
-        compare_value(values, at, bytes, json_array_get(other, n++));
+    for (; at < end; at += at->span)
+        compare_value(at, bytes, json_array_get(other, n++));
     if (json_array_size(other) != n)
         fuzz_fail("%zu elements, not %zu", n, json_array_size(other));
 }
@@ -164,8 +162,7 @@ static bool same_text(struct scan_value *v, char *bytes, const json_t *other)
         memcmp(bytes + v->begin, json_string_value(other), v->bytes) == 0;
 }
 
-static void compare_value(struct scan_value *values, struct scan_value *v,
-    char *bytes, json_t *other)
+static void compare_value(struct scan_value *v, char *bytes, json_t *other)
 {
     static const json_type types[] = {JSON_NULL, JSON_FALSE, JSON_TRUE,
         JSON_REAL, JSON_STRING, JSON_ARRAY, JSON_OBJECT};
@@ -174,9 +171,9 @@ static void compare_value(struct scan_value *values, struct scan_value *v,
         (json_typeof(other) != types[v->kind] && !json_is_integer(other)))
         fuzz_fail("a value of kind %d is another", v->kind);
     if (v->kind == SCAN_OBJECT)
-        compare_object(values, v, bytes, other);
+        compare_object(v, bytes, other);
     else if (v->kind == SCAN_ARRAY)
-        compare_array(values, v, bytes, other);
+        compare_array(v, bytes, other);
     else if (v->kind == SCAN_NUMBER ? !same_number(v, bytes, other)
             : v->kind == SCAN_TEXT  ? !same_text(v, bytes, other)
                                     : false)
@@ -231,7 +228,7 @@ static void judge_both(char *text, size_t n)
             other == NULL ? error.text : "JSON");
     }
     if (found == SCAN_WHOLE && other != NULL)
-        compare_value(values, values, text, other);
+        compare_value(values, text, other);
     json_decref(other);
 }
 

@@ -110,7 +110,7 @@ static void ask_first(char *bytes, size_t n)
     if (scan(&s, bytes, n, &used) != SCAN_WHOLE)
         return;
     for (uint32_t i = 0; i < s.n; i++) {
-        if (values[i].next <= i || values[i].next > s.n ||
+        if (values[i].span == 0 || values[i].span > s.n - i ||
             values[i].begin + values[i].bytes > used)
             fuzz_fail("a value lies outside of its own");
         ask(&values[i], bytes);

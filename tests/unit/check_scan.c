@@ -82,21 +82,21 @@ TEST(its_parts_are_found_where_they_lie)
     static const char text[] = " {\"a\":[1 , \"b\\n\"],\"\" : {\"c\":null}}";
     static const struct scan_value parts[] = {
         {1, sizeof(text) - 2, 9, SCAN_OBJECT, false, false},
-        {3, 1, 2, SCAN_TEXT, false, false},
-        {6, 11, 5, SCAN_ARRAY, false, false},
-        {7, 1, 4, SCAN_NUMBER, false, false},
-        {12, 3, 5, SCAN_TEXT, true, false},
-        {19, 0, 6, SCAN_TEXT, false, false},
-        {23, 10, 9, SCAN_OBJECT, false, false},
-        {25, 1, 8, SCAN_TEXT, false, false},
-        {28, 4, 9, SCAN_NULL, false, false},
+        {3, 1, 1, SCAN_TEXT, false, false},
+        {6, 11, 3, SCAN_ARRAY, false, false},
+        {7, 1, 1, SCAN_NUMBER, false, false},
+        {12, 3, 1, SCAN_TEXT, true, false},
+        {19, 0, 1, SCAN_TEXT, false, false},
+        {23, 10, 3, SCAN_OBJECT, false, false},
+        {25, 1, 1, SCAN_TEXT, false, false},
+        {28, 4, 1, SCAN_NULL, false, false},
     };
 
     want_found(SCAN_WHOLE, text, sizeof(text) - 1);
     for (size_t i = 0; i < LENGTH(parts); i++) {
         ck_assert_uint_eq(values[i].begin, parts[i].begin);
         ck_assert_uint_eq(values[i].bytes, parts[i].bytes);
-        ck_assert_uint_eq(values[i].next, parts[i].next);
+        ck_assert_uint_eq(values[i].span, parts[i].span);
         ck_assert_uint_eq(values[i].kind, parts[i].kind);
         ck_assert_uint_eq(values[i].escaped, parts[i].escaped);
     }
@@ -348,7 +348,7 @@ TEST(what_is_made_by_the_rules_is_whole)
         put(&m, ",");
         ck_assert_msg(scan(&s, m.text, m.n, &used) == SCAN_WHOLE, "%.*s",
             (int)m.n, m.text);
-        ck_assert_uint_eq(room[0].next, s.n);
+        ck_assert_uint_eq(room[0].span, s.n);
     }
 }
 

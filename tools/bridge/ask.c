@@ -7,7 +7,6 @@
 
 struct reader {
     struct ask *ask;
-    struct scan_value *values;
     char *bytes;
     bool session;
     const char **wrong;      /* where the first thing is told */
@@ -117,12 +116,13 @@ static void read_field(struct reader *r, struct ask_lock *l, unsigned i,
 static void read_argument(struct reader *r, struct ask_lock *l,
     struct scan_value *v)
 {
-    struct scan_value *field = v + 1, *end = r->values + v->next;
+    struct scan_value *field = v + 1, *end = v + v->span;
 
-    memset(l->req.key, 0, sizeof(l->req.key));
+    if (l->has_key) /* it comes again */
+        memset(l->req.key, 0, sizeof(l->req.key));
     l->has_key = v->kind == SCAN_ARRAY;
     for (unsigned i = 0; l->has_key && field < end && *r->wrong == NULL;
-         i++, field = r->values + field->next)
+         i++, field += field->span)
         read_field(r, l, i, field);
 }
 
@@ -168,11 +168,11 @@ static void read_death(struct reader *r, struct ask_lock *l,
 {
     l->has_death = true;
     if (says(r, v, "release"))
-        l->req.on_death = ENQ_DEATH_RELEASE;
+        l->death = ENQ_DEATH_RELEASE;
     else if (says(r, v, "lease"))
-        l->req.on_death = ENQ_DEATH_LEASE;
+        l->death = ENQ_DEATH_LEASE;
     else if (says(r, v, "keep"))
-        l->req.on_death = ENQ_DEATH_KEEP;
+        l->death = ENQ_DEATH_KEEP;
     else
         wrong(r, "Unknown onDeath: release, lease or keep");
 }
@@ -231,7 +231,7 @@ static void read_lock_member(struct reader *r, struct ask_lock *l,
 
 static void read_lock(struct reader *r, struct scan_value *v)
 {
-    struct scan_value *at = v + 1, *end = r->values + v->next;
+    struct scan_value *at = v + 1, *end = v + v->span;
     struct ask_lock *l = &r->ask->locks[r->ask->n_locks++];
 
     l->req = (struct enq_req){.size = sizeof(l->req)};
@@ -240,7 +240,7 @@ static void read_lock(struct reader *r, struct scan_value *v)
         wrong(r, "The lock is no object");
         return;
     }
-    for (; at < end; at = r->values + at[1].next) {
+    for (; at < end; at += 1 + at[1].span) {
         const char *name = name_of(r, at);
 
         if (name != NULL)
@@ -256,12 +256,12 @@ static void read_lock(struct reader *r, struct scan_value *v)
 
 static void read_locks(struct reader *r, struct scan_value *v)
 {
-    struct scan_value *at = v + 1, *end = r->values + v->next;
+    struct scan_value *at = v + 1, *end = v + v->span;
 
     r->ask->n_locks = 0;
     if (v->kind != SCAN_ARRAY || at == end)
         wrong(r, "locks must be an array of locks");
-    for (; v->kind == SCAN_ARRAY && at < end; at = r->values + at->next) {
+    for (; v->kind == SCAN_ARRAY && at < end; at += at->span) {
         if (r->ask->n_locks == ENQ_SET_MAX) {
             wrong(r, "A set has at most 64 locks");
             return;
@@ -274,7 +274,7 @@ static void read_locks(struct reader *r, struct scan_value *v)
 
 static void read_grant(struct reader *r, struct scan_value *v)
 {
-    struct scan_value *at = v + 1, *end = r->values + v->next;
+    struct scan_value *at = v + 1, *end = v + v->span;
     struct enq_grant *g = &r->ask->grants[r->ask->n_grants++];
 
     g->handle = g->token = 0;
@@ -282,7 +282,7 @@ static void read_grant(struct reader *r, struct scan_value *v)
         wrong(r, "A grant is no object");
         return;
     }
-    for (; at < end; at = r->values + at[1].next) {
+    for (; at < end; at += 1 + at[1].span) {
         if (says(r, at, "HANDLE"))
             read_unsigned(r, at + 1, &g->handle, "HANDLE is no number");
         else if (says(r, at, "TOKEN"))
@@ -292,12 +292,12 @@ static void read_grant(struct reader *r, struct scan_value *v)
 
 static void read_grants(struct reader *r, struct scan_value *v)
 {
-    struct scan_value *at = v + 1, *end = r->values + v->next;
+    struct scan_value *at = v + 1, *end = v + v->span;
 
     r->ask->n_grants = 0;
     if (v->kind != SCAN_ARRAY)
         wrong(r, "GRANTS must be an array");
-    for (; v->kind == SCAN_ARRAY && at < end; at = r->values + at->next) {
+    for (; v->kind == SCAN_ARRAY && at < end; at += at->span) {
         if (r->ask->n_grants == ENQ_SET_MAX) {
             wrong(r, "More than 64 locks are given back at once");
             return;
@@ -334,7 +334,9 @@ static void read_id(struct reader *r, struct scan_value *v)
         : v->kind == SCAN_NUMBER            ? scan_word(v, r->bytes, word)
                                             : NULL;
 
-    size_t n = text == NULL ? 0 : strlen(text);
+    size_t n = text == NULL    ? 0
+        : v->kind == SCAN_TEXT ? v->bytes
+                               : strlen(text);
 
     if (n == 0 || n >= ASK_ID_BYTES) {
         wrong(r, "reqUUID must be a text of 1 to 64 bytes, or a number");
@@ -348,8 +350,10 @@ static void read_id(struct reader *r, struct scan_value *v)
 static void read_key_member(struct reader *r, const char *name,
     struct scan_value *v)
 {
-    if (r->ask->key.req.size == 0)
-        r->ask->key.req.size = sizeof(struct enq_req);
+    if (r->ask->key.req.size == 0) {
+        r->ask->key.req = (struct enq_req){.size = sizeof(struct enq_req)};
+        r->ask->key.has_key = false;
+    }
     read_lock_member(r, &r->ask->key, name, v);
 }
 
@@ -439,8 +443,7 @@ static void begin(struct ask *ask)
     ask->n_locks = ask->n_grants = 0;
     ask->uuid = ask->name = ask->owner = ask->ticket = NULL;
     ask->session = ask->secret = NULL;
-    ask->key.req = (struct enq_req){0};
-    ask->key.has_key = false;
+    ask->key.req.size = 0; /* nothing of it was told: hardly anybody does */
     ask->handle = ask->token = 0;
     ask->timeout_ms = 0;
     ask->limit = ask->grace_ms = ask->version = -1;
@@ -463,21 +466,22 @@ static void judge(struct reader *r)
         wrong(r, "The request has no locks");
     else if (ask->op == OP_UNSET && ask->n_grants == 0)
         wrong(r, "The request has no GRANTS");
-    else if (ask->op == OP_CHECK && ask->key.req.name == NULL)
+    else if (ask->op == OP_CHECK &&
+        (ask->key.req.size == 0 || ask->key.req.name == NULL))
         wrong(r, "The request has no name");
 }
 
 void ask_read(struct ask *ask, struct scan_value *v, char *bytes, bool session)
 {
-    struct reader r = {ask, v, bytes, session, &ask->wrong, NULL};
-    struct scan_value *at = v + 1, *end = v + v->next;
+    struct reader r = {ask, bytes, session, &ask->wrong, NULL};
+    struct scan_value *at = v + 1, *end = v + v->span;
 
     begin(ask);
     if (v->kind != SCAN_OBJECT) {
         wrong(&r, "The request is no object");
         return;
     }
-    for (; at < end; at = v + at[1].next) {
+    for (; at < end; at += 1 + at[1].span) {
         const char *name = name_of(&r, at);
 
         if (name != NULL && !read_common(&r, name, at + 1))

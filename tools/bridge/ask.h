@@ -43,7 +43,8 @@ enum op {
 
 /* One lock of a request. */
 struct ask_lock {
-    struct enq_req req;      /* on_death as it was asked for */
+    struct enq_req req;      /* on_death is set by whoever asks the library */
+    enum enq_death death;    /* as it was told */
     bool has_death, has_key; /* told: onDeath, argument */
     char word[ENQ_KEY_FIELDS_MAX + 2][SCAN_WORD_BYTES]; /* of numbers */
 };

@@ -22,11 +22,13 @@ static struct wanted wanted;
 
 /* --- from the wire --- */
 
-static uint8_t death_of(const struct serving *s, const struct ask_lock *l)
+/* What becomes of it when its client is gone; and in the table, where nothing
+   ends with us (session.h). */
+static void set_death(const struct serving *s, struct ask_lock *l)
 {
-    if (l->has_death)
-        return (uint8_t)l->req.on_death;
-    return s->c->session == NULL ? ENQ_DEATH_LEASE : ENQ_DEATH_RELEASE;
+    if (!l->has_death)
+        l->death = s->c->session == NULL ? ENQ_DEATH_LEASE : ENQ_DEATH_RELEASE;
+    l->req.on_death = l->death == ENQ_DEATH_KEEP ? l->death : ENQ_DEATH_LEASE;
 }
 
 static void write_tag(const struct serving *s, struct ask_lock *l, unsigned i)
@@ -34,7 +36,7 @@ static void write_tag(const struct serving *s, struct ask_lock *l, unsigned i)
     const struct tag tag = {
         .peer = s->c->peer,
         .session = s->c->session,
-        .on_death = (uint8_t)l->req.on_death,
+        .on_death = (uint8_t)l->death,
         .delayed = l->req.delay_ms > 0,
         .member = i,
         .request = s->ask->id,
@@ -67,7 +69,7 @@ static const char *prepare(const struct serving *s, unsigned i)
     struct ask_lock *l = &s->ask->locks[i];
 
     l->req.owner = owner_of(s, l);
-    l->req.on_death = (enum enq_death)death_of(s, l);
+    set_death(s, l);
     l->req.flags = flags_of(s);
     if (i > 0) { /* of a set the first one's count */
         l->req.wait_ms = s->ask->locks[0].req.wait_ms;
@@ -85,12 +87,6 @@ static const char *prepare(const struct serving *s, unsigned i)
     write_tag(s, l, i);
     wanted.reqs[i] = &l->req;
     return NULL;
-}
-
-/* Nothing ends with us (session.h). */
-static enum enq_death lasting(enum enq_death asked)
-{
-    return asked == ENQ_DEATH_KEEP ? asked : ENQ_DEATH_LEASE;
 }
 
 static const char *prepare_all(const struct serving *s)
@@ -182,7 +178,7 @@ static void note_held(struct bridge *b, struct session *session,
 static struct wait_lock how(const struct ask_lock *l)
 {
     return (struct wait_lock){
-        (uint8_t)l->req.on_death, (uint8_t)l->req.mode, l->req.delay_ms > 0};
+        (uint8_t)l->death, (uint8_t)l->req.mode, l->req.delay_ms > 0};
 }
 
 void serving_granted(const struct serving *s, const struct enq_grant *grants,
@@ -238,13 +234,6 @@ static struct wait *make_wait(const struct serving *s)
     return w;
 }
 
-/* The library's own copy of a request lasts: what it points at need not. */
-static void set_deaths(const struct serving *s)
-{
-    for (unsigned i = 0; i < wanted.n; i++)
-        s->ask->locks[i].req.on_death = lasting(s->ask->locks[i].req.on_death);
-}
-
 static int start(const struct serving *s, struct wait *w)
 {
     uint64_t ticket;
@@ -269,11 +258,7 @@ static int ask_and_wait(const struct serving *s)
 
     if (w == NULL)
         return -12; /* ENOMEM */
-    set_deaths(s);
     rc = start(s, w);
-    for (unsigned i = 0; i < w->n;
-         i++) /* as asked for, for serving_granted() */
-        s->ask->locks[i].req.on_death = (enum enq_death)w->locks[i].on_death;
     if (rc != ENQ_PENDING)
         wait_free(w);
     return rc;
@@ -281,19 +266,9 @@ static int ask_and_wait(const struct serving *s)
 
 static int ask_at_once(const struct serving *s)
 {
-    enum enq_death asked[ENQ_SET_MAX] = {ENQ_DEATH_RELEASE};
-    int rc;
-
-    for (unsigned i = 0; i < wanted.n; i++)
-        asked[i] = s->ask->locks[i].req.on_death;
-    set_deaths(s);
     if (wanted.n > 1)
-        rc = enq_lock_set(s->b->space, wanted.reqs, wanted.n, wanted.grants);
-    else
-        rc = enq_lock(s->b->space, wanted.reqs[0], wanted.grants);
-    for (unsigned i = 0; i < wanted.n; i++)
-        s->ask->locks[i].req.on_death = asked[i];
-    return rc;
+        return enq_lock_set(s->b->space, wanted.reqs, wanted.n, wanted.grants);
+    return enq_lock(s->b->space, wanted.reqs[0], wanted.grants);
 }
 
 /* --- answers --- */

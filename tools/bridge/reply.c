@@ -61,13 +61,13 @@ static const char *words(const struct reply *r, int result, const char *why)
 
 void reply_begin(const struct reply *r, int result, const char *why)
 {
-    char rc = rc_of(r, result);
-    char begin[] = "{\"RC\":\"?\"";
+    char begin[] = "{\"RC\":\"?\"", rc;
 
     if (result == ENQ_OK && r->id != NULL) {
         TEXT_PUT(r->out, "{\"RC\":\"0\",\"RESULT\":0");
         return;
     }
+    rc = rc_of(r, result);
     begin[sizeof("{\"RC\":\"") - 1] = rc;
     TEXT_PUT(r->out, begin);
     if (r->id != NULL)

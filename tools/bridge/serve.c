@@ -73,15 +73,11 @@ void serving_done(const struct serving *s, int result,
     done_note(s->c->session, &done);
 }
 
-/* What changes the table is not done twice. */
-static bool was_done(const struct serving *s)
+static bool answer_as_before(const struct serving *s)
 {
+    const struct done *done = done_find(s->c->session, s->request, s->ask->op);
     struct enq_grant grant = {0};
-    const struct done *done;
 
-    if (s->c->session == NULL || !s->ask->has_id)
-        return false;
-    done = done_find(s->c->session, s->request, s->ask->op);
     if (done == NULL)
         return false;
     grant.handle = done->handle;
@@ -89,6 +85,12 @@ static bool was_done(const struct serving *s)
     reply_result(&s->reply, done->result, done->handle == 0 ? NULL : &grant,
         NULL);
     return true;
+}
+
+/* What changes the table is not done twice. */
+static bool was_done(const struct serving *s)
+{
+    return s->c->session != NULL && s->ask->has_id && answer_as_before(s);
 }
 
 /* --- what is done with a lock --- */
