@@ -56,29 +56,6 @@ bool story_fault(struct story *s, enum fault fault, const char *format, ...)
     return true;
 }
 
-/* Told with the first few: a rare fault leaves nothing else to go by. */
-void story_deeds(const struct story *s, uint64_t ident)
-{
-    for (size_t i = 0; i < s->n_ops; i++) {
-        const struct op *op = s->about[i];
-        const struct life *life = &s->b->lives[op->life];
-
-        if (op->ident != ident)
-            continue;
-        printf("      %s\n", op_text(op));
-        if (life->kill_seq != 0)
-            printf("          killed at %.3f ms, seq %llu, gone at %.3f\n",
-                (double)life->kill_ns / 1e6, (unsigned long long)life->kill_seq,
-                (double)life->gone_ns / 1e6);
-    }
-    for (size_t i = 0; i < s->n_sightings; i++)
-        if (s->sightings[i].ident == ident)
-            printf("      seen in list %llu%s\n",
-                (unsigned long long)s->sightings[i].list_seq,
-                s->sightings[i].waiting ? ", waiting" : "");
-    fflush(stdout);
-}
-
 /* --- small questions --- */
 
 bool ops_overlap(const struct op *a, const struct op *b)

@@ -5,7 +5,8 @@
  *                [--fault NAME] [--plain] [--workers N]
  *   --seed N       this one schedule again, telling what became of it
  *   --tell         with all that happens in it
- *   --first N      seeds from here on (default: by the time of day)
+ *   --first N      seeds from here on (default: 1; in a soak, where ENQ_SOAK is
+ *                  set, by the time of day)
  *   --count STEPS  until so many steps were made (default 400,000,000)
  *   --seconds S    or for so long
  *   --fault NAME   with a faulty machine: wakes, fences, cas, marks
@@ -364,7 +365,8 @@ static void take_option(const char *name, const char *value)
 
 static void take_options(char **argv)
 {
-    options.first = (uint64_t)time(NULL) * 1000000;
+    options.first =
+        getenv("ENQ_SOAK") == NULL ? 1 : (uint64_t)time(NULL) * 1000000;
     options.workers = sysconf(_SC_NPROCESSORS_ONLN);
     for (argv++; *argv != NULL; argv++) {
         if (strcmp(*argv, "--tell") == 0)

@@ -480,8 +480,11 @@ static void judge_late(const struct entry *e, int64_t ns, int64_t most)
             rules_of_set(e) ? ", of a set," : "", (long long)ns);
 }
 
-/* That one may pass a lock set, for what it waits for elsewhere, only oneself
-   can find out, by looking each tick. */
+/* That one may pass a lock set, for what it has come to wait for elsewhere, only
+   oneself can find out, by looking: after a tick, two, four, up to a second
+   (blockers_pause() in table/blockers.h). */
+#define UNSEEN_NS (NS_PER_S + CALM_NS)
+
 void oracle_idle(int64_t by_ns)
 {
     int64_t most = oracle_latest_allowed();
@@ -496,7 +499,7 @@ void oracle_idle(int64_t by_ns)
         last(&l->late_ns, late, by_ns);
         last(&l->unseen_ns, unseen, by_ns);
         judge_late(l->e, l->late_ns, most);
-        judge_late(l->e, l->unseen_ns, SYS_TICK_NS + CALM_NS);
+        judge_late(l->e, l->unseen_ns, UNSEEN_NS);
     }
 }
 
