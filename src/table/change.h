@@ -36,8 +36,7 @@ int change_note_suitors_slow(struct scope *s, struct entry *e);
 HOT int change_note_suitors(struct scope *s, struct entry *e)
 {
     if (likely(!call_is_wanted(s->map, e->session)) ||
-        (!s->wide &&
-            shm_load(&s->map->shards[s->spot.shard].n_waiting) == 0))
+        (!s->wide && shm_load(&s->map->shards[s->spot.shard].n_waiting) == 0))
         return 0;
     return change_note_suitors_slow(s, e);
 }

@@ -73,6 +73,31 @@ static void a_leased_lock_ends_with_its_bridge(void)
     lock(1, X, 30, 31);
 }
 
+/* It was granted before its bridge died, and its client was slow to read that:
+   the session is over by then. */
+static struct op *lock_answered_after_a_death(void)
+{
+    remote(0, 0);
+    bridge(0, 20);
+    bridge(25, 0);
+    return lock(0, X, 1, 40);
+}
+
+static void a_remote_lock_has_ended_when_its_answer_is_read(void)
+{
+    lock_answered_after_a_death();
+    lock(1, X, 30, 31);
+    lock(2, X, 50, 51);
+}
+
+static void a_remote_lock_lives_that_was_answered_after_a_death(void)
+{
+    struct op *p = lock_answered_after_a_death();
+
+    lock(1, X, 45, 46);
+    about(p, OP_RENEW, 50, 51)->ttl_ms = ENQ_FOREVER;
+}
+
 /* --- what is lost --- */
 
 static void lose(struct op *p)
@@ -106,6 +131,24 @@ static void a_remote_lock_is_lost_to_a_client_who_came_back_in_time(void)
 
     call(0, OP_LIST, 36, 37);
     lose(p);
+}
+
+/* Of a local process that has died: from then on nobody is told by the table
+   whose session it is. */
+static void an_adopted_lock_is_lost_with_its_bridge(void)
+{
+    struct op *p = lock(1, X, 1, 2), *adopted;
+
+    remote(0, 200);
+    bridge(0, 20);
+    bridge(25, 0);
+    p->on_death = ENQ_DEATH_LEASE;
+    die(1, 5, 6);
+    adopted = foreign(0, p, OP_ADOPT, 10);
+    adopted->place = 0;
+    adopted->token = ++hand_token;
+    call(0, OP_LIST, 30, 31);
+    foreign(0, p, OP_DEMOTE, 40)->result = ENQ_NOTHELD;
 }
 
 static void a_leased_lock_is_lost_with_its_bridge(void)
@@ -183,10 +226,13 @@ const struct hand_test hand_remote[] = {
     T(a_remote_lock_ends_with_its_bridge, NONE),
     T(a_remote_lock_is_taken_though_its_session_goes_on, FAULT_EXCLUSION),
     T(a_leased_lock_ends_with_its_bridge, FAULT_EXCLUSION),
+    T(a_remote_lock_has_ended_when_its_answer_is_read, NONE),
+    T(a_remote_lock_lives_that_was_answered_after_a_death, FAULT_EXCLUSION),
     T(a_remote_lock_is_lost, FAULT_LOST),
     T(a_remote_lock_is_lost_with_its_bridge, NONE),
     T(a_remote_lock_is_lost_to_a_client_who_came_late, NONE),
     T(a_remote_lock_is_lost_to_a_client_who_came_back_in_time, FAULT_LOST),
+    T(an_adopted_lock_is_lost_with_its_bridge, NONE),
     T(a_leased_lock_is_lost_with_its_bridge, FAULT_LOST),
     T(a_waiter_is_granted_when_a_session_is_over, NONE),
     T(a_waiter_sleeps_behind_a_session_that_is_over, FAULT_ASLEEP),

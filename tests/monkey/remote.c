@@ -127,6 +127,8 @@ void remote_begin_hold(const struct story *s, struct hold *h,
             h->is_remote = true;
             h->is_session = deed->on_death == ENQ_DEATH_RELEASE;
         }
+        if (deed->kind == OP_ADOPT && remote_is(s, deed->life))
+            h->is_adopted = true;
         if (deed->life == h->op->life && proves_life(s, deed))
             h->proof_seq = deed->begin_seq;
     }
@@ -147,7 +149,7 @@ const struct serve *remote_last(const struct story *s, const struct hold *h)
     for (uint32_t i = 0; i < s->b->n_serves; i++) {
         const struct serve *x = &s->b->serves[i];
 
-        if (x->died && x->gone_seq >= h->sure_seq &&
+        if (x->died && x->gone_seq >= h->op->begin_seq &&
             !(x->gone_seq != 0 && x->gone_seq < h->proof_seq))
             return x;
     }
@@ -230,6 +232,8 @@ static bool may_have_lost_session(const struct story *s, uint32_t life,
 bool remote_may_be_over(const struct story *s, const struct hold *h,
     const struct op *op)
 {
+    if (h->is_adopted && was_there_death(s, h->op->begin_ns, op->end_ns))
+        return true; /* it has no session any more that a bridge could find */
     if (h->is_session && remote_is(s, h->op->life))
         return may_have_lost_session(s, h->op->life, h->op->begin_ns,
             op->end_ns);

@@ -36,7 +36,8 @@ void remote_begin_hold(const struct story *s, struct hold *h,
 uint8_t remote_death(const struct story *s, const struct op *op);
 /* What the end of its client, and the deaths of bridges, mean to it. */
 void remote_end_hold(const struct story *s, struct hold *h);
-/* The death of a bridge up to which it is sure that it was held; NULL: none. */
+/* The death of a bridge up to which it is sure that it was held; NULL: none. It
+   may be earlier than the answer, which lay in the socket of a slow client. */
 const struct serve *remote_last(const struct story *s, const struct hold *h);
 
 /* A lock that ends with its session, and was held on under another bridge. */

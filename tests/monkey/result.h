@@ -13,6 +13,7 @@ struct hold {
     bool by_death;
     uint32_t delay_ms; /* as it was asked for, whoever has adopted it */
     bool is_remote, is_session; /* its holder is; and it ends with a session */
+    bool is_adopted;            /* through a bridge */
     uint64_t proof_seq;         /* that lived at least until then */
     uint64_t sure_seq, sure_to_seq; /* sure_seq 0: it never was for sure */
     uint64_t called_to_seq;         /* the same, but for deaths */

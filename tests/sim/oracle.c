@@ -480,9 +480,9 @@ static void judge_late(const struct entry *e, int64_t ns, int64_t most)
             rules_of_set(e) ? ", of a set," : "", (long long)ns);
 }
 
-/* That one may pass a lock set, for what it has come to wait for elsewhere, only
-   oneself can find out, by looking: after a tick, two, four, up to a second
-   (blockers_pause() in table/blockers.h). */
+/* That one may pass a lock set, for what it has come to wait for elsewhere,
+   only oneself can find out, by looking: after a tick, two, four, up to a
+   second (blockers_pause() in table/blockers.h). */
 #define UNSEEN_NS (NS_PER_S + CALM_NS)
 
 void oracle_idle(int64_t by_ns)
