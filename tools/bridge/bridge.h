@@ -5,9 +5,15 @@
  *	                 ^                    |             |
  *	                 `---- reply.c <------+--- news.c <-' enq_next
  *
- * One thread runs the loop and owns everything here; another makes lists, so
+ * One thread runs a loop and owns everything here; another makes lists, so
  * that nobody waits for one (look.c). Nothing in the loop blocks: a request
  * that has to wait is a started one (enq_start), remembered as a struct wait.
+ *
+ * There may be several loops (--threads). They have in common the attachment
+ * to the space, the listeners, and what struct share says; what else one is to
+ * know of another it is written (post.h). A connection is one loop's, a
+ * session too: its id says whose, and who resumes it is taken there (move.h).
+ * The first loop hears the news of all, and hands it on (route.h).
  *
  * Nothing is kept but what the table knows as well. Whose lock it is stands
  * with each lock in the table (session.h), so that a bridge may be killed at
@@ -16,10 +22,12 @@
 #ifndef BRIDGE_BRIDGE_H
 #define BRIDGE_BRIDGE_H
 
+#include <stdatomic.h>
 #include <urcu/list.h>
 
 #include "ask.h"
 #include "options.h"
+#include "post.h"
 #include "table.h"
 #include "wire/text.h"
 #include <enq.h>
@@ -33,9 +41,36 @@
 
 struct listener;
 struct looks;
+struct moving;
+struct roll;
+
+/* What all loops have. Counters of the whole process change when a client
+   comes, goes or says hello, not with a request. */
+struct share {
+    struct bridge *loops;
+    unsigned n;
+    _Atomic uint32_t n_conns, n_surplus; /* within the limit, and beyond it */
+    _Atomic uint32_t n_sessions;
+    _Atomic uint32_t n_listening; /* loops */
+    struct roll *roll;            /* NULL: there is one loop, which knows all */
+};
+
+/* What epoll tells of, apart from listeners and connections. */
+struct source {
+    int fd;
+    void (*take)(struct bridge *b);
+};
+
+#define SOURCES 4
 
 struct bridge {
     struct options options;
+    struct share *share;
+    unsigned index; /* 0: the first */
+    pthread_t thread;
+    struct source sources[SOURCES];
+    struct post post;
+    struct letter pass, stop; /* from the first (loop.c, route.c) */
     struct enq *space;
     int epoll;
     const char *stopping; /* why; NULL: not */
@@ -45,9 +80,10 @@ struct bridge {
     struct cds_list_head conns, dirty, partial, ending; /* of struct conn */
     struct table serials; /* conns by their number */
     uint64_t n_serials;
-    uint32_t n_conns, n_surplus;
-    uint32_t n_silent;   /* listeners that are not watched for a while */
-    size_t output_bytes; /* unread, of all */
+    _Atomic uint32_t n_conns; /* also those that are on their way here */
+    uint32_t silent; /* bits: listeners that are not watched for a while */
+    int spare_fd;    /* given up to tell a client that there are none left */
+    _Atomic size_t output_bytes;        /* unread; only we write it */
     struct text spare_outs[SPARE_OUTS]; /* buffers without a connection */
     unsigned n_spare_outs;
 
@@ -92,6 +128,7 @@ struct conn {
     bool eof;     /* it has said all */
     bool surplus; /* one too many: its first request is refused */
     bool local;   /* a unix socket */
+    struct moving *moving; /* it goes on at another loop */
     struct session *session;
     char peer[PEER_BYTES];
 };
@@ -117,11 +154,15 @@ struct held {
     struct cds_list_head node; /* of session.held */
     struct session *session;
     enq_handle handle;
-    uint64_t token, request; /* hash of its reqUUID */
-    uint16_t member;         /* of a set */
-    uint8_t on_death;        /* as it was asked for */
-    uint8_t mode;
-    bool delayed; /* it has a lock delay */
+    _Atomic uint64_t token; /* this and the mode: also by others (roll.h) */
+    uint64_t request;       /* hash of its reqUUID */
+    uint16_t member;        /* of a set */
+    uint8_t on_death;       /* as it was asked for */
+    _Atomic uint8_t mode;
+    bool delayed;      /* it has a lock delay */
+    _Atomic bool gone; /* another loop has given it back */
+    struct table_node by_roll;
+    struct bridge *loop;
 };
 
 /* A started request. Its client may be gone: then it is withdrawn, or waits for
@@ -131,6 +172,7 @@ struct wait {
     struct cds_list_head node; /* of conn.waits or session.waits */
     struct conn *conn;         /* NULL: the session's, or nobody's */
     struct session *session;
+    struct bridge *loop;
     bool legacy, start, id_is_number;
     bool nameless; /* its client is told the id that it gets */
     char id[ASK_ID_BYTES];
@@ -147,18 +189,23 @@ struct wait {
 /* --- loop.c --- */
 
 int64_t bridge_clock(void);
-/* Serves until it is told to stop. */
-void bridge_run(struct bridge *b);
+/* Serves until it is told to stop, with a thread for each loop but the first.
+   By whoever runs the first; then there is nobody else. */
+void bridge_run(struct share *share);
 
 /* --- serve.c --- */
 
 /* A request that is whole: its values, and the bytes in which they lie. */
 void serve(struct bridge *b, struct conn *c, struct scan_value *values,
     char *bytes);
+/* One that lies in b->ask. */
+void serve_asked(struct bridge *b, struct conn *c);
 
 /* --- news.c --- */
 
-/* What has become of started requests and held locks. */
+/* What has become of started requests and held locks. By the first loop. */
 void news_take(struct bridge *b);
+/* The same of one that is ours; @w: NULL, or whose result it is. */
+void news_tell(struct bridge *b, struct wait *w, const struct enq_event *event);
 
 #endif

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "look.h"
+#include "move.h"
 #include "reply.h"
 #include "say.h"
 #include "session.h"
@@ -36,12 +37,19 @@ static void watch(struct bridge *b, struct conn *c)
     epoll_ctl(b->epoll, EPOLL_CTL_MOD, c->fd, &event);
 }
 
+/* Others read the sum, and nobody else writes it. */
+static void set_counted(struct bridge *b, struct conn *c, size_t unread)
+{
+    size_t n = atomic_load_explicit(&b->output_bytes, memory_order_relaxed);
+
+    atomic_store_explicit(&b->output_bytes, n + unread - c->out_counted,
+        memory_order_relaxed);
+    c->out_counted = unread;
+}
+
 static void count_output(struct bridge *b, struct conn *c)
 {
-    size_t unread = c->out.n - c->out_at;
-
-    b->output_bytes += unread - c->out_counted;
-    c->out_counted = unread;
+    set_counted(b, c, c->out.n - c->out_at);
 }
 
 /* Since when it keeps us waiting. */
@@ -66,32 +74,60 @@ static void is_whole(struct conn *c)
     c->is_partial = false;
 }
 
-void conn_begin(struct bridge *b, int fd, const char *peer, bool surplus)
+void conn_uncount(struct bridge *b, bool surplus)
 {
-    struct conn *c = calloc(1, sizeof(*c));
+    b->n_conns--;
+    if (surplus)
+        b->share->n_surplus--;
+    else
+        b->share->n_conns--;
+}
+
+static bool enter(struct bridge *b, struct conn *c, int fd, const char *peer)
+{
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = c};
 
     if (c == NULL || epoll_ctl(b->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
         say("cannot serve %s: %s", peer, strerror(errno));
+        return false;
+    }
+    c->heard_ns = b->now_ns;
+    cds_list_add_tail(&c->node, &b->conns);
+    table_add(&b->serials, &c->by_serial, c->serial);
+    return true;
+}
+
+void conn_begin(struct bridge *b, int fd, const char *peer, bool surplus)
+{
+    struct conn *c = calloc(1, sizeof(*c));
+
+    if (c != NULL) /* no two loops have the same ones */
+        c->serial = b->n_serials += b->share->n;
+    if (!enter(b, c, fd, peer)) {
         close(fd);
         free(c);
+        conn_uncount(b, surplus);
         return;
     }
     c->fd = fd;
     c->surplus = surplus;
-    c->serial = ++b->n_serials;
-    c->heard_ns = b->now_ns;
     snprintf(c->peer, sizeof(c->peer), "%s", peer);
     CDS_INIT_LIST_HEAD(&c->waits);
     CDS_INIT_LIST_HEAD(&c->looks);
-    cds_list_add_tail(&c->node, &b->conns);
-    table_add(&b->serials, &c->by_serial, c->serial);
-    b->n_conns++;
-    b->n_surplus += surplus;
     if (surplus)
         begin_waiting(b, c, &b->partial);
     say_more("%s has come (connection %llu)", peer,
         (unsigned long long)c->serial);
+}
+
+/* This loop. */
+static void leave(struct bridge *b, struct conn *c)
+{
+    if (c->is_dirty)
+        cds_list_del(&c->dirty);
+    set_counted(b, c, 0);
+    table_remove(&b->serials, &c->by_serial);
+    cds_list_del(&c->node);
 }
 
 void conn_end(struct bridge *b, struct conn *c)
@@ -103,17 +139,35 @@ void conn_end(struct bridge *b, struct conn *c)
     wait_drop_all(b, &c->waits);
     look_drop_all(b, c);
     is_whole(c);
-    if (c->is_dirty)
-        cds_list_del(&c->dirty);
-    c->out.n = c->out_at = 0;
-    count_output(b, c);
+    leave(b, c);
+    conn_uncount(b, c->surplus);
     text_free(&c->out);
-    table_remove(&b->serials, &c->by_serial);
-    cds_list_del(&c->node);
-    b->n_conns--;
-    b->n_surplus -= c->surplus;
     close(c->fd);
     free(c);
+}
+
+void conn_leave(struct bridge *b, struct conn *c)
+{
+    epoll_ctl(b->epoll, EPOLL_CTL_DEL, c->fd, NULL);
+    if (c->is_partial)
+        cds_list_del(&c->partial);
+    leave(b, c);
+    b->n_conns--;
+    c->is_partial = c->is_dirty = c->writing = false;
+}
+
+bool conn_join(struct bridge *b, struct conn *c)
+{
+    if (enter(b, c, c->fd, c->peer)) {
+        conn_wrote(b, c);
+        return true;
+    }
+    conn_uncount(b, false);
+    text_free(&c->out);
+    close(c->fd);
+    free(c->in);
+    free(c);
+    return false;
 }
 
 struct conn *conn_find(struct bridge *b, uint64_t serial)
@@ -300,7 +354,8 @@ static size_t serve_whole(struct bridge *b, struct conn *c, char *bytes,
     size_t at = 0, used;
     enum scan_found found;
 
-    while ((at += blanks(bytes + at, n - at)) < n && !c->ending) {
+    while ((at += blanks(bytes + at, n - at)) < n && !c->ending &&
+        c->moving == NULL) {
         found = scan(&s, bytes + at, n - at, &used);
         if (used > (size_t)b->options.limits.request_bytes) {
             refuse_long(b, c);
@@ -352,9 +407,6 @@ static void remember(struct bridge *b, struct conn *c, const char *bytes,
 /* More of a request that has begun. */
 static void go_on(struct bridge *b, struct conn *c, const char *bytes, size_t n)
 {
-    size_t used, whole;
-    char *in;
-
     if (!in_grow(c, n)) {
         refuse(b, c, "Out of memory");
         return;
@@ -366,8 +418,14 @@ static void go_on(struct bridge *b, struct conn *c, const char *bytes, size_t n)
             refuse_long(b, c);
         return;
     }
-    in = c->in;
-    whole = c->in_n;
+    conn_go_on(b, c);
+}
+
+void conn_go_on(struct bridge *b, struct conn *c)
+{
+    size_t used, whole = c->in_n;
+    char *in = c->in;
+
     c->in = NULL;
     is_whole(c);
     used = serve_whole(b, c, in, whole);
@@ -390,7 +448,7 @@ static void hear(struct bridge *b, struct conn *c, char *bytes, size_t n)
     used = serve_whole(b, c, bytes, n);
     if (used < n)
         remember(b, c, bytes + used, n - used);
-    if (c->in_n > (size_t)b->options.limits.request_bytes)
+    if (c->in_n > (size_t)b->options.limits.request_bytes && c->moving == NULL)
         refuse_long(b, c);
 }
 
@@ -433,6 +491,8 @@ static void take_bytes(struct bridge *b, struct conn *c)
         hear(b, c, b->scratch, (size_t)n);
     else
         hang_up(b, c);
+    if (n > 0 && c->moving != NULL)
+        move_go(b, c);
 }
 
 void conn_event(struct bridge *b, struct conn *c, uint32_t events)

@@ -6,9 +6,18 @@
 
 #include "bridge.h"
 
-/* Takes over @fd, or closes it. @surplus: its first request is refused. */
+/* Takes over @fd, which is counted already, or closes it. @surplus: its first
+   request is refused. */
 void conn_begin(struct bridge *b, int fd, const char *peer, bool surplus);
 void conn_end(struct bridge *b, struct conn *c);
+void conn_uncount(struct bridge *b, bool surplus);
+
+/* To another loop, with what has been read and written (move.h). False: it is
+   gone, for want of memory. */
+void conn_leave(struct bridge *b, struct conn *c);
+bool conn_join(struct bridge *b, struct conn *c);
+/* Serves what it has said, as far as there are whole requests. */
+void conn_go_on(struct bridge *b, struct conn *c);
 
 /* What epoll has told. The connection may be gone after it. */
 void conn_event(struct bridge *b, struct conn *c, uint32_t events);

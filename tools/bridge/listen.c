@@ -20,21 +20,19 @@
 #include <unistd.h>
 
 #include "conn.h"
+#include "move.h"
 #include "say.h"
 
 #define BACKLOG 4096
 #define AT_ONCE 64 /* so many in a round */
 
+/* The same for all loops, from before they begin until the last has left. */
 static struct listener {
     int fd;
-    bool local;  /* a unix socket */
-    bool silent; /* no descriptor is left: for a while it is not watched */
+    bool local;                                             /* a unix socket */
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* made by us */
 } listeners[LISTENERS_MAX];
 static unsigned n_listeners;
-
-/* Given up to tell one client that there are no descriptors left. */
-static int spare = -1;
 
 /* --- tcp --- */
 
@@ -216,26 +214,25 @@ static int open_unix(const struct bridge *b, struct listener *l,
 
 /* --- all of them --- */
 
-static void watch(struct bridge *b, struct listener *l, bool on)
-{
-    struct epoll_event event = {.events = on ? EPOLLIN : 0, .data.ptr = l};
-
-    if (l->silent == on)
-        b->n_silent += on ? UINT32_C(-1) : 1;
-    l->silent = !on;
-    epoll_ctl(b->epoll, EPOLL_CTL_MOD, l->fd, &event);
-}
-
-static void add(struct bridge *b, struct listener *l)
+/* One client is to wake one loop. */
+static int watch(struct bridge *b, struct listener *l)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = l};
 
-    if (epoll_ctl(b->epoll, EPOLL_CTL_ADD, l->fd, &event) != 0)
-        say_die(EX_OSERR, "cannot watch a listener: %s", strerror(errno));
-    n_listeners++;
+    if (b->share->n > 1)
+        event.events |= EPOLLEXCLUSIVE;
+    b->silent &= ~(UINT32_C(1) << (l - listeners));
+    return epoll_ctl(b->epoll, EPOLL_CTL_ADD, l->fd, &event);
 }
 
-static void open_one(struct bridge *b, const char *address, bool wanted)
+/* For a while. (Who is woken exclusively cannot be modified.) */
+static void ignore(struct bridge *b, struct listener *l)
+{
+    b->silent |= UINT32_C(1) << (l - listeners);
+    epoll_ctl(b->epoll, EPOLL_CTL_DEL, l->fd, NULL);
+}
+
+static void open_one(const struct bridge *b, const char *address, bool wanted)
 {
     struct listener *l = &listeners[n_listeners];
 
@@ -246,12 +243,11 @@ static void open_one(struct bridge *b, const char *address, bool wanted)
         open_unix(b, l, address, wanted);
     else
         say_die(EX_USAGE, "\"%s\": tcp:HOST:PORT or unix:/PATH", address);
-    if (l->fd >= 0)
-        add(b, l);
+    n_listeners += l->fd >= 0;
 }
 
 /* sd_listen_fds(3): from descriptor 3 on. */
-static bool take_given(struct bridge *b)
+static bool take_given(const struct bridge *b)
 {
     const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
     int given = n == NULL ? 0 : atoi(n);
@@ -269,9 +265,8 @@ static bool take_given(struct bridge *b)
         fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
         if (a.ss_family != AF_UNIX)
             judge_bind(b, (struct sockaddr *)&a, "the given socket");
-        listeners[n_listeners] =
+        listeners[n_listeners++] =
             (struct listener){.fd = fd, .local = a.ss_family == AF_UNIX};
-        add(b, &listeners[n_listeners]);
         say("listening on the given descriptor %d", fd);
     }
     unsetenv("LISTEN_PID");
@@ -279,9 +274,8 @@ static bool take_given(struct bridge *b)
     return true;
 }
 
-void listen_begin(struct bridge *b)
+void listen_begin(const struct bridge *b)
 {
-    spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (take_given(b))
         return;
     for (unsigned i = 0; i < b->options.n_listen; i++)
@@ -293,17 +287,29 @@ void listen_begin(struct bridge *b)
     open_one(b, "unix:/run/enq/bridge", false);
 }
 
+void listen_watch(struct bridge *b)
+{
+    b->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    for (unsigned i = 0; i < n_listeners; i++)
+        if (watch(b, &listeners[i]) != 0)
+            say_die(EX_OSERR, "cannot watch a listener: %s", strerror(errno));
+    b->share->n_listening++;
+}
+
 void listen_end(struct bridge *b)
 {
-    for (unsigned i = 0; i < n_listeners; i++) {
+    for (unsigned i = 0; i < n_listeners; i++)
         epoll_ctl(b->epoll, EPOLL_CTL_DEL, listeners[i].fd, NULL);
+    b->silent = 0;
+    if (b->spare_fd >= 0)
+        close(b->spare_fd);
+    if (--b->share->n_listening > 0)
+        return;
+    for (unsigned i = 0; i < n_listeners; i++) {
         close(listeners[i].fd);
         if (listeners[i].path[0] != '\0')
             unlink(listeners[i].path);
     }
-    n_listeners = 0;
-    if (spare >= 0)
-        close(spare);
 }
 
 /* --- who comes --- */
@@ -356,12 +362,12 @@ static void turn_away(int fd)
 
 static void tell_short(const struct bridge *b)
 {
-    static int64_t told_ns;
+    static _Atomic int64_t told_ns; /* by any loop */
+    int64_t before = told_ns;
 
-    if (told_ns != 0 && b->now_ns - told_ns < SHORT_TOLD_NS)
-        return;
-    told_ns = b->now_ns;
-    say("no descriptor is left for another client: %s", strerror(errno));
+    if ((before == 0 || b->now_ns - before >= SHORT_TOLD_NS) &&
+        atomic_compare_exchange_strong(&told_ns, &before, b->now_ns))
+        say("no descriptor is left for another client: %s", strerror(errno));
 }
 
 /* No descriptor is left: for the rest of the moment nobody is asked in. */
@@ -370,25 +376,41 @@ static void come_up_short(struct bridge *b, struct listener *l)
     int fd;
 
     tell_short(b);
-    if (spare >= 0) {
-        close(spare);
+    if (b->spare_fd >= 0) {
+        close(b->spare_fd);
         fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0)
             turn_away(fd);
     }
-    spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    watch(b, l, false);
+    b->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    ignore(b, l);
     b->tick_ns = b->now_ns;
 }
 
 /* So many above the limit are told that they are. */
 #define SURPLUS_MAX 64u
 
+/* Counts it, unless there are too many for either. */
+static bool admit(struct bridge *b, bool *surplus)
+{
+    struct share *share = b->share;
+
+    *surplus = share->n_conns++ >= b->options.limits.connections;
+    if (!*surplus)
+        return true;
+    share->n_conns--;
+    if (share->n_surplus++ < SURPLUS_MAX)
+        return true;
+    share->n_surplus--;
+    return false;
+}
+
 static bool take_one(struct bridge *b, struct listener *l)
 {
     struct sockaddr_storage a = {0};
     socklen_t n = sizeof(a);
     char peer[PEER_BYTES];
+    bool surplus;
     int fd =
         accept4(l->fd, (struct sockaddr *)&a, &n, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
@@ -398,7 +420,7 @@ static bool take_one(struct bridge *b, struct listener *l)
         come_up_short(b, l);
     if (fd < 0)
         return errno == ECONNABORTED || errno == EINTR;
-    if (b->n_surplus == SURPLUS_MAX) {
+    if (!admit(b, &surplus)) {
         turn_away(fd);
         return true;
     }
@@ -406,8 +428,7 @@ static bool take_one(struct bridge *b, struct listener *l)
     if (!l->local)
         set_options(fd);
     name_peer(fd, &a, peer);
-    conn_begin(b, fd, peer,
-        b->n_conns - b->n_surplus >= (uint64_t)b->options.limits.connections);
+    move_in(b, fd, peer, surplus);
     return true;
 }
 
@@ -431,7 +452,7 @@ bool listen_event(struct bridge *b, void *what)
 
 void listen_tick(struct bridge *b)
 {
-    for (unsigned i = 0; i < n_listeners; i++)
-        if (listeners[i].silent)
-            watch(b, &listeners[i], true);
+    for (unsigned i = 0; b->silent != 0 && i < n_listeners; i++)
+        if ((b->silent >> i & 1) != 0)
+            watch(b, &listeners[i]);
 }

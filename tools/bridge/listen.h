@@ -7,8 +7,11 @@
 #include "bridge.h"
 
 /* Opens all that the options name, or the defaults, or what systemd has opened
-   for us. Ends the program where that is not possible. */
-void listen_begin(struct bridge *b);
+   for us. Ends the program where that is not possible. By the first loop. */
+void listen_begin(const struct bridge *b);
+/* Each loop takes in whom it is woken for. */
+void listen_watch(struct bridge *b);
+/* No more; the last loop that says so closes them. */
 void listen_end(struct bridge *b);
 
 /* Is that what epoll has told of? */

@@ -18,7 +18,9 @@ struct wanted {
     unsigned n;
 };
 
-static struct wanted wanted;
+/* Of one request at a time, of each loop's thread. */
+static _Thread_local struct wanted wanted
+    __attribute__((tls_model("local-exec")));
 
 /* --- from the wire --- */
 

@@ -175,7 +175,12 @@ static struct look *remember(struct bridge *b, const struct conn *c,
 /* Too much of what was asked for is not read yet. */
 static bool is_full(const struct bridge *b)
 {
-    return b->output_bytes >= (size_t)b->options.limits.lists_bytes;
+    const struct share *share = b->share;
+    size_t unread = 0;
+
+    for (unsigned i = 0; i < share->n; i++)
+        unread += share->loops[i].output_bytes;
+    return unread >= (size_t)b->options.limits.lists_bytes;
 }
 
 static const char too_many[] = "Too many lists are being made or read";
@@ -198,7 +203,8 @@ void look_ask(struct bridge *b, struct conn *c, const struct ask *ask,
         reply_wrong(reply, "The request needs a reqUUID");
         return;
     }
-    if (l->n < LOOKS_MAX && c->n_looks < LOOKS_OF_ONE && !is_full(b))
+    if (l->n < LOOKS_MAX / b->share->n && c->n_looks < LOOKS_OF_ONE &&
+        !is_full(b))
         look = remember(b, c, ask);
     if (look == NULL) {
         reply_full(reply, too_many);

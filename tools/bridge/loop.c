@@ -13,6 +13,7 @@
 #include "conn.h"
 #include "listen.h"
 #include "look.h"
+#include "route.h"
 #include "say.h"
 #include "session.h"
 
@@ -31,34 +32,26 @@ int64_t bridge_clock(void)
 
 /* --- what epoll tells of, apart from listeners and connections --- */
 
-#define SOURCES 3
-
-struct source {
-    int fd;
-    void (*take)(struct bridge *b);
-};
-
-static struct source sources[SOURCES];
-
 static void take_signal(struct bridge *b)
 {
     struct signalfd_siginfo info;
 
-    if (read(sources[0].fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+    if (read(b->sources[0].fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
         b->stopping = strsignal((int)info.ssi_signo);
 }
 
 static void add_source(struct bridge *b, unsigned i, int fd,
     void (*take)(struct bridge *b))
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &sources[i]};
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &b->sources[i]};
 
-    sources[i] = (struct source){fd, take};
+    b->sources[i] = (struct source){fd, take};
     if (fd < 0 || epoll_ctl(b->epoll, EPOLL_CTL_ADD, fd, &event) != 0)
         say_die(1, "cannot begin: %s", strerror(errno));
 }
 
-static void begin(struct bridge *b)
+/* The first loop's alone. */
+static void begin_first(struct bridge *b)
 {
     sigset_t stop;
 
@@ -69,14 +62,21 @@ static void begin(struct bridge *b)
     add_source(b, 0, signalfd(-1, &stop, SFD_CLOEXEC | SFD_NONBLOCK),
         take_signal);
     add_source(b, 1, enq_fd(b->space), news_take);
+}
+
+static void begin(struct bridge *b)
+{
     add_source(b, 2, look_begin(b), look_take);
+    if (b->share->n > 1)
+        add_source(b, 3, b->post.fd, post_take);
+    listen_watch(b);
 }
 
 /* --- a round --- */
 
-static bool is_source(const struct source *source)
+static bool is_source(const struct bridge *b, const struct source *source)
 {
-    return source >= sources && source < sources + SOURCES;
+    return source >= b->sources && source < b->sources + SOURCES;
 }
 
 /* First of all whoever has hung up: what others give back in this round is not
@@ -87,7 +87,7 @@ static void take_ends(struct bridge *b, struct epoll_event *events, int n)
         void *source = events[i].data.ptr;
 
         if ((events[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == 0 ||
-            is_source(source) || listen_is(source))
+            is_source(b, source) || listen_is(source))
             continue;
         events[i].data.ptr = NULL;
         conn_event(b, source, events[i].events);
@@ -104,7 +104,7 @@ static void take(struct bridge *b, struct epoll_event *events, int n)
 
         if (source == NULL)
             continue;
-        if (is_source(source))
+        if (is_source(b, source))
             source->take(b);
         else if (!listen_event(b, source))
             conn_event(b, events[i].data.ptr, events[i].events);
@@ -115,11 +115,12 @@ static bool needs_ticks(struct bridge *b)
 {
     return !cds_list_empty(&b->partial) || !cds_list_empty(&b->ending) ||
         !cds_list_empty(&b->broken) || !cds_list_empty(&b->joined) ||
-        b->n_silent > 0;
+        b->silent != 0 || route_needs_ticks(b);
 }
 
-/* How often systemd wants to hear of us; 0: it does not. */
-static int64_t watchdog_ns;
+/* How often systemd wants to hear of us; 0: it does not. And when it has. All
+   by the first loop. */
+static int64_t watchdog_ns, fed_ns;
 
 static void begin_watchdog(void)
 {
@@ -129,14 +130,15 @@ static void begin_watchdog(void)
         watchdog_ns = strtoll(us, NULL, 10) * 1000 / 2;
 }
 
+/* Not where a loop has not come round since the last time. */
 static void feed_watchdog(struct bridge *b)
 {
-    static int64_t fed_ns;
-
-    if (watchdog_ns <= 0 || b->now_ns - fed_ns < watchdog_ns)
+    if (b->index != 0 || watchdog_ns <= 0 || b->now_ns - fed_ns < watchdog_ns ||
+        !route_lap_is_over(b))
         return;
     fed_ns = b->now_ns;
     say_notify("WATCHDOG=1");
+    route_lap_begin(b);
 }
 
 /* ms until the next round, though nothing comes. */
@@ -144,7 +146,7 @@ static int patience(struct bridge *b)
 {
     if (needs_ticks(b))
         return 100;
-    if (watchdog_ns <= 0)
+    if (b->index != 0 || watchdog_ns <= 0)
         return -1;
     return watchdog_ns < 60000000000 ? (int)(watchdog_ns / 1000000) + 1 : 60000;
 }
@@ -156,20 +158,20 @@ static void tick(struct bridge *b)
     conn_tick(b);
     session_tick(b);
     listen_tick(b);
+    route_tick(b);
     b->tick_ns = needs_ticks(b) ? b->now_ns : 0;
 }
 
 /* --- the end --- */
 
-static void stop(struct bridge *b)
+/* Until what was said is read. */
+static void drain(struct bridge *b)
 {
     struct conn *c, *next;
     struct epoll_event events[EVENTS];
     int64_t until = b->now_ns + STOP_NS;
     int n;
 
-    say("stopping: %s", b->stopping);
-    say_notify("STOPPING=1");
     listen_end(b);
     cds_list_for_each_entry_safe (c, next, &b->conns, node) {
         conn_dismiss(b, c, "The bridge is stopping");
@@ -183,20 +185,45 @@ static void stop(struct bridge *b)
         conn_tick(b);
         conn_flush_all(b);
     }
-    news_take(b); /* locks that came in this moment are given back */
-    look_end(b);
 }
 
-void bridge_run(struct bridge *b)
+static void open_stop(struct bridge *b, struct letter *letter)
+{
+    (void)letter;
+    b->stopping = b->share->loops[0].stopping;
+}
+
+static void stop_others(struct bridge *first)
+{
+    struct share *share = first->share;
+
+    for (unsigned i = 1; i < share->n; i++) {
+        share->loops[i].stop.open = open_stop;
+        post_send(&share->loops[i], &share->loops[i].stop);
+    }
+    drain(first);
+    for (unsigned i = 1; i < share->n; i++)
+        pthread_join(share->loops[i].thread, NULL);
+}
+
+/* Locks that came in this moment are given back. */
+static void take_last(struct bridge *first)
+{
+    struct share *share = first->share;
+
+    news_take(first);
+    for (unsigned i = 0; share->n > 1 && i < share->n; i++)
+        post_take(&share->loops[i]);
+    look_end(first);
+}
+
+/* --- all of it --- */
+
+static void turn(struct bridge *b)
 {
     struct epoll_event events[EVENTS];
     int n;
 
-    begin(b);
-    listen_begin(b);
-    begin_watchdog();
-    say("ready");
-    say_notify("READY=1");
     while (b->stopping == NULL) {
         n = epoll_wait(b->epoll, events, EVENTS, patience(b));
         b->now_ns = bridge_clock();
@@ -206,5 +233,52 @@ void bridge_run(struct bridge *b)
         feed_watchdog(b);
         conn_flush_all(b);
     }
-    stop(b);
+}
+
+static void *run_other(void *context)
+{
+    struct bridge *b = context;
+
+    b->now_ns = bridge_clock();
+    turn(b);
+    drain(b);
+    look_end(b);
+    return NULL;
+}
+
+/* Signals are for the first. */
+static void start_others(struct share *share)
+{
+    sigset_t all, before;
+    int rc;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (unsigned i = 1; i < share->n; i++) {
+        struct bridge *b = &share->loops[i];
+
+        rc = pthread_create(&b->thread, NULL, run_other, b);
+        if (rc != 0)
+            say_die(1, "cannot begin a thread: %s", strerror(rc));
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void bridge_run(struct share *share)
+{
+    struct bridge *first = &share->loops[0];
+
+    begin_first(first);
+    listen_begin(first);
+    for (unsigned i = 0; i < share->n; i++)
+        begin(&share->loops[i]);
+    begin_watchdog();
+    start_others(share);
+    say("ready");
+    say_notify("READY=1");
+    turn(first);
+    say("stopping: %s", first->stopping);
+    say_notify("STOPPING=1");
+    stop_others(first);
+    take_last(first);
 }

@@ -13,14 +13,16 @@
 
 #include "bridge.h"
 #include "conn.h"
+#include "route.h"
 #include "say.h"
 #include "session.h"
 #include "wait.h"
 
 /* A descriptor each, and some for the table and ourselves. */
-static void allow_connections(struct bridge *b)
+static void allow_connections(const struct options *o)
 {
-    rlim_t wanted = (rlim_t)b->options.limits.connections + 64;
+    rlim_t wanted =
+        (rlim_t)(o->limits.connections + 60 + 4 * o->limits.threads);
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
@@ -31,16 +33,17 @@ static void allow_connections(struct bridge *b)
             (unsigned long long)limit.rlim_cur);
 }
 
-static void open_space(struct bridge *b)
+static struct enq *open_space(const struct options *o)
 {
     const struct enq_open_opts opts = {
-        .size = sizeof(opts), .owner = "", .mode = b->options.space_mode};
-    int rc = enq_open(&b->space, b->options.space, &opts);
+        .size = sizeof(opts), .owner = "", .mode = o->space_mode};
+    struct enq *space;
+    int rc = enq_open(&space, o->space, &opts);
 
     if (rc != ENQ_OK)
         say_die(EX_UNAVAILABLE, "cannot open %s: %s",
-            b->options.space == NULL ? "the space" : b->options.space,
-            enq_why());
+            o->space == NULL ? "the space" : o->space, enq_why());
+    return space;
 }
 
 static void *room_for(size_t n, size_t size)
@@ -75,11 +78,41 @@ static void make_room(struct bridge *b)
     CDS_INIT_LIST_HEAD(&b->spare);
 }
 
-static void free_all(struct bridge *b)
+static void make_loop(struct share *share, unsigned index,
+    const struct options *options)
+{
+    struct bridge *b = &share->loops[index];
+
+    b->share = share;
+    b->index = index;
+    b->options = *options;
+    b->n_serials = index + 1 - (uint64_t)share->n; /* conn_begin() */
+    b->now_ns = bridge_clock();
+    b->epoll = epoll_create1(EPOLL_CLOEXEC);
+    b->post.fd = -1;
+    if (b->epoll < 0 || (share->n > 1 && !post_begin(&b->post)))
+        say_die(EX_OSERR, "cannot begin: %s", strerror(errno));
+    make_room(b);
+}
+
+static void make_loops(struct share *share, const struct options *options)
+{
+    share->n = (unsigned)options->limits.threads;
+    share->loops = room_for(share->n, sizeof(*share->loops));
+    for (unsigned i = 0; i < share->n; i++)
+        make_loop(share, i, options);
+    if (!route_begin(share))
+        say_die(EX_OSERR, "out of memory");
+}
+
+static void end_all_connections(struct bridge *b)
 {
     while (!cds_list_empty(&b->conns))
         conn_end(b, cds_list_first_entry(&b->conns, struct conn, node));
-    enq_close(b->space);
+}
+
+static void free_loop(struct bridge *b)
+{
     session_forget_all(b);
     wait_forget_all(b);
     table_end(&b->sessions);
@@ -94,24 +127,37 @@ static void free_all(struct bridge *b)
     free(b->ask.locks);
     free(b->ask.grants);
     close(b->epoll);
+    if (b->share->n > 1)
+        post_end(&b->post);
+}
+
+static void free_all(struct share *share, struct enq *space)
+{
+    for (unsigned i = 0; i < share->n; i++)
+        end_all_connections(&share->loops[i]);
+    enq_close(space);
+    for (unsigned i = 0; i < share->n; i++)
+        free_loop(&share->loops[i]);
+    route_end(share);
+    free(share->loops);
 }
 
 int main(int argc, char **argv)
 {
-    static struct bridge b;
+    static struct share share;
+    struct options options;
+    struct enq *space;
 
-    options_take(&b.options, argc, argv);
-    say_verbose = b.options.verbose;
+    options_take(&options, argc, argv);
+    say_verbose = options.verbose;
     signal(SIGPIPE, SIG_IGN);
-    allow_connections(&b);
-    make_room(&b);
-    b.epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (b.epoll < 0)
-        say_die(EX_OSERR, "cannot begin: %s", strerror(errno));
-    b.now_ns = bridge_clock();
-    open_space(&b);
-    session_inherit(&b);
-    bridge_run(&b);
-    free_all(&b);
+    allow_connections(&options);
+    make_loops(&share, &options);
+    space = open_space(&options);
+    for (unsigned i = 0; i < share.n; i++)
+        share.loops[i].space = space;
+    session_inherit(&share.loops[0]);
+    bridge_run(&share);
+    free_all(&share, space);
     return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "conn.h"
 #include "reply.h"
+#include "route.h"
 #include "serve.h"
 #include "session.h"
 #include "wait.h"
@@ -61,16 +62,13 @@ static void tell_reply(struct bridge *b, struct conn *c, const struct wait *w,
     reply_end(&r);
 }
 
-static void take_result(struct bridge *b, const struct enq_event *event)
+static void take_result(struct bridge *b, struct wait *w,
+    const struct enq_event *event)
 {
-    struct wait *w = wait_take(b, event->ticket);
-    const struct enq_grant *grants;
-    struct conn *c;
+    const struct enq_grant *grants =
+        w->grants != NULL ? w->grants : &event->grant;
+    struct conn *c = w->session != NULL ? w->session->conn : w->conn;
 
-    if (w == NULL)
-        return;
-    grants = w->grants != NULL ? w->grants : &event->grant;
-    c = w->session != NULL ? w->session->conn : w->conn;
     if (event->result == ENQ_OK && w->session == NULL && w->conn == NULL)
         give_back(b, grants, w->n);
     else if (event->result == ENQ_OK)
@@ -115,6 +113,14 @@ static void take_news(struct bridge *b, const struct enq_event *event)
         held_remove(b, h);
 }
 
+void news_tell(struct bridge *b, struct wait *w, const struct enq_event *event)
+{
+    if (w != NULL)
+        take_result(b, w, event);
+    else if (event->kind != ENQ_EVENT_RESULT)
+        take_news(b, event);
+}
+
 void news_take(struct bridge *b)
 {
     struct enq_event event;
@@ -123,9 +129,12 @@ void news_take(struct bridge *b)
         event.grant.blocker.id[0] = '\0'; /* nobody, unless it is told */
         if (enq_next(b->space, &event) != ENQ_OK)
             return;
-        if (event.kind == ENQ_EVENT_RESULT)
-            take_result(b, &event);
+        if (b->share->roll != NULL)
+            route_event(b, &event);
         else
-            take_news(b, &event);
+            news_tell(b,
+                event.kind == ENQ_EVENT_RESULT ? wait_take(b, event.ticket)
+                                               : NULL,
+                &event);
     }
 }

@@ -25,11 +25,16 @@ struct limit {
 static const struct limit limits[] = {
 #define X(name, flag, fallback, least, most, what)                             \
     {flag, what, fallback, least, most, offsetof(struct limits, name)},
-    LIMIT_MAP(X)
+    NUMBER_MAP(X)
 #undef X
 };
 
 #define N_LIMITS (sizeof(limits) / sizeof(limits[0]))
+
+/* So many are told to clients: the first ones. */
+#define X(...) +1
+enum { N_TOLD = 0 LIMIT_MAP(X) };
+#undef X
 
 static int64_t *limit_of(struct limits *of, const struct limit *l)
 {
@@ -38,7 +43,7 @@ static int64_t *limit_of(struct limits *of, const struct limit *l)
 
 void options_tell(const struct limits *of, struct text *out)
 {
-    for (size_t i = 0; i < N_LIMITS; i++)
+    for (size_t i = 0; i < N_TOLD; i++)
         text_member_number(out, limits[i].flag,
             *(const int64_t *)((const char *)of + limits[i].at));
 }
@@ -61,7 +66,8 @@ static void help(void)
         "                         whoever does may take and break any lock\n"
         "  -v, --verbose          say who comes and goes\n"
         "  -h, --help, -V, --version\n\n"
-        "Limits, each also as $ENQ_BRIDGE_NAME (ENQ_BRIDGE_MAX_REQUEST):");
+        "Limits and threads, each also as $ENQ_BRIDGE_NAME "
+        "(ENQ_BRIDGE_MAX_REQUEST):");
     for (size_t i = 0; i < N_LIMITS; i++)
         printf("  --%s N (%lld)\n      %s\n", limits[i].flag,
             (long long)limits[i].fallback, limits[i].what);

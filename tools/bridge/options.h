@@ -36,9 +36,15 @@
         "ms after which a silent client with a session is to say something; "  \
         "after three times as much it is taken for gone")
 
+/* What is set like a limit, and is nobody's business but ours. */
+#define NUMBER_MAP(X)                                                          \
+    LIMIT_MAP(X)                                                               \
+    X(threads, "threads", 1, 1, 64,                                            \
+        "threads that serve; more than one pays where that is what is short")
+
 struct limits {
 #define X(name, flag, fallback, least, most, what) int64_t name;
-    LIMIT_MAP(X)
+    NUMBER_MAP(X)
 #undef X
 };
 

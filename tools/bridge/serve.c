@@ -7,6 +7,7 @@
 
 #include "conn.h"
 #include "look.h"
+#include "move.h"
 #include "say.h"
 #include "session.h"
 #include "wait.h"
@@ -98,13 +99,9 @@ static bool was_done(const struct serving *s)
 /* A lock that is gone is no session's any more. */
 static void forget_if_gone(const struct serving *s, enq_handle handle, int rc)
 {
-    struct held *h;
-
     if (rc != ENQ_OK && enq_valid(s->b->space, handle) == ENQ_OK)
         return; /* it has another token */
-    h = held_find(s->b, handle);
-    if (h != NULL)
-        held_remove(s->b, h);
+    held_gone(s->b, handle);
 }
 
 static void serve_unlock(struct serving *s)
@@ -143,7 +140,6 @@ static void serve_promote(struct serving *s)
 {
     struct enq_grant grant = {0};
     enq_handle handle;
-    struct held *h;
     int rc;
 
     if (was_done(s))
@@ -155,17 +151,12 @@ static void serve_promote(struct serving *s)
     if (rc != ENQ_OK)
         return;
     serving_done(s, rc, &grant);
-    h = held_find(s->b, handle);
-    if (h != NULL) {
-        h->token = grant.token;
-        h->mode = ENQ_MODE_E;
-    }
+    held_change(s->b, handle, grant.token, ENQ_MODE_E);
 }
 
 static void serve_demote(struct serving *s)
 {
     enq_handle handle;
-    struct held *h;
     int rc;
 
     if (was_done(s))
@@ -177,9 +168,7 @@ static void serve_demote(struct serving *s)
     if (rc != ENQ_OK)
         return;
     serving_done(s, rc, NULL);
-    h = held_find(s->b, handle);
-    if (h != NULL)
-        h->mode = ENQ_MODE_S;
+    held_change(s->b, handle, 0, ENQ_MODE_S);
 }
 
 static void serve_renew(struct serving *s)
@@ -195,16 +184,16 @@ static void serve_renew(struct serving *s)
 static void serve_valid(struct serving *s)
 {
     enq_handle handle;
-    struct held *h;
+    uint64_t token;
+    uint8_t mode;
     int rc = serving_handle(s, &handle);
 
     if (rc == ENQ_OK)
         rc = enq_valid(s->b->space, handle);
     reply_begin(&s->reply, rc, enq_why());
-    h = held_find(s->b, handle);
-    if (rc == ENQ_OK && h != NULL) {
-        text_member_big(s->reply.out, "TOKEN", h->token);
-        text_member_text(s->reply.out, "MODE", reply_mode(h->mode));
+    if (rc == ENQ_OK && held_look(s->b, handle, &token, &mode)) {
+        text_member_big(s->reply.out, "TOKEN", token);
+        text_member_text(s->reply.out, "MODE", reply_mode(mode));
     }
     reply_end(&s->reply);
 }
@@ -316,17 +305,25 @@ static void tell_session(struct serving *s, bool resumed)
     reply_end(&s->reply);
 }
 
+static bool hello_is_late(const struct serving *s)
+{
+    return s->c->session != NULL || s->c->n_waits > 0 ||
+        (s->c->n_looks > 0 && move_is_due(s)); /* they are made for here */
+}
+
 static void serve_hello(struct serving *s)
 {
     bool resumed;
 
     if (!s->ask->has_id)
         reply_wrong(&s->reply, "hello needs a reqUUID");
-    else if (s->c->session != NULL || s->c->n_waits > 0)
+    else if (hello_is_late(s))
         reply_wrong(&s->reply, "hello must be the first request");
     else if (s->ask->secret != NULL && s->ask->secret[0] != '\0')
         /* who has one believes that it is asked for */
         reply_wrong(&s->reply, "No tokens are checked here: hello without");
+    else if (move_is_due(s))
+        move_begin(s);
     else if (session_join(s->b, s->c, s->ask, &resumed) == NULL)
         reply_full(&s->reply, "There are too many sessions");
     else
@@ -380,10 +377,15 @@ static void (*const operations[])(struct serving *s) = {
 void serve(struct bridge *b, struct conn *c, struct scan_value *values,
     char *bytes)
 {
+    ask_read(&b->ask, values, bytes, c->session != NULL);
+    serve_asked(b, c);
+}
+
+void serve_asked(struct bridge *b, struct conn *c)
+{
     struct ask *ask = &b->ask;
     struct serving s = {.b = b, .c = c, .ask = ask};
 
-    ask_read(ask, values, bytes, c->session != NULL);
     s.reply = (struct reply){
         &c->out, ask->op, ask->has_id ? ask->id : NULL, ask->id_is_number};
     s.request = ask->has_id ? table_hash(ask->id) : 0;

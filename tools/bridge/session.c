@@ -8,6 +8,8 @@
 #include <sys/random.h>
 
 #include "conn.h"
+#include "move.h"
+#include "roll.h"
 #include "say.h"
 #include "tag.h"
 #include "wait.h"
@@ -43,28 +45,38 @@ static struct session *find(struct bridge *b, const char *id)
     return NULL;
 }
 
+/* One that leads to this loop. */
+static bool make_own_id(const struct bridge *b, char id[SESSION_BYTES])
+{
+    do
+        if (!make_id(id))
+            return false;
+    while (move_home(b, id) != b->index);
+    return true;
+}
+
 /* --- begin and end --- */
 
 static struct session *make(struct bridge *b, const char *id)
 {
-    struct session *s;
+    struct session *s = NULL;
 
-    if (b->n_sessions >= b->options.limits.sessions)
-        return NULL;
-    s = calloc(1, sizeof(*s));
-    if (s == NULL)
-        return NULL;
-    if (id != NULL) {
+    if (b->share->n_sessions++ < b->options.limits.sessions)
+        s = calloc(1, sizeof(*s));
+    if (s != NULL && id != NULL) {
         snprintf(s->id, sizeof(s->id), "%s", id);
-    } else if (!make_id(s->id)) {
+    } else if (s != NULL && !make_own_id(b, s->id)) {
         free(s);
+        s = NULL;
+    }
+    if (s == NULL) {
+        b->share->n_sessions--;
         return NULL;
     }
     CDS_INIT_LIST_HEAD(&s->held);
     CDS_INIT_LIST_HEAD(&s->waits);
     cds_list_add_tail(&s->node, &b->broken);
     table_add(&b->sessions, &s->by_id, table_hash(s->id));
-    b->n_sessions++;
     return s;
 }
 
@@ -144,7 +156,7 @@ static void forget(struct bridge *b, struct session *s)
 {
     table_remove(&b->sessions, &s->by_id);
     cds_list_del(&s->node);
-    b->n_sessions--;
+    b->share->n_sessions--;
     free(s->done);
     free(s);
 }
@@ -231,6 +243,11 @@ bool held_add(struct bridge *b, struct session *s, const struct held *what)
     s->n_held++;
     table_add(&b->held, &h->by_handle, h->handle);
     table_add(&b->requests, &h->by_request, h->request);
+    if (b->share->roll != NULL) {
+        roll_add(b, h);
+        if (enq_valid(b->space, h->handle) == ENQ_NOTHELD)
+            held_remove(b, h); /* by another loop, which did not find it here */
+    }
     return true;
 }
 
@@ -238,6 +255,8 @@ void held_remove(struct bridge *b, struct held *h)
 {
     table_remove(&b->held, &h->by_handle);
     table_remove(&b->requests, &h->by_request);
+    if (b->share->roll != NULL)
+        roll_remove(b, h);
     cds_list_del(&h->node);
     h->session->n_held--;
     if (b->n_spare == SPARE_MOST) {
@@ -246,6 +265,44 @@ void held_remove(struct bridge *b, struct held *h)
     }
     b->n_spare++;
     cds_list_add(&h->node, &b->spare);
+}
+
+void held_change(struct bridge *b, enq_handle handle, uint64_t token,
+    uint8_t mode)
+{
+    struct held *h = held_find(b, handle);
+
+    if (h == NULL && b->share->roll != NULL)
+        roll_change(b->share->roll, handle, token, mode);
+    if (h == NULL)
+        return;
+    if (token != 0)
+        h->token = token;
+    h->mode = mode;
+}
+
+void held_gone(struct bridge *b, enq_handle handle)
+{
+    struct held *h = held_find(b, handle);
+
+    if (h != NULL)
+        held_remove(b, h);
+    else if (b->share->roll != NULL)
+        roll_gone(b->share->roll, handle);
+}
+
+bool held_look(struct bridge *b, enq_handle handle, uint64_t *token,
+    uint8_t *mode)
+{
+    const struct held *h = held_find(b, handle);
+
+    if (h == NULL && b->share->roll != NULL)
+        return roll_look(b->share->roll, handle, token, mode);
+    if (h == NULL)
+        return false;
+    *token = h->token;
+    *mode = h->mode;
+    return true;
 }
 
 unsigned held_of_request(struct bridge *b, const struct session *s,
@@ -257,7 +314,7 @@ unsigned held_of_request(struct bridge *b, const struct session *s,
     for (; node != NULL; node = table_next(node)) {
         const struct held *h = TABLE_OF(node, struct held, by_request);
 
-        if (h->session != s || h->member >= most)
+        if (h->session != s || h->member >= most || h->gone)
             continue;
         grants[h->member].handle = h->handle;
         grants[h->member].token = h->token;
@@ -321,8 +378,9 @@ const struct done *done_find(const struct session *s, uint64_t request,
 
 #define INHERIT_AT_ONCE 4096u
 
-static void inherit_one(struct bridge *b, const struct enq_info *info)
+static void inherit_one(struct bridge *first, const struct enq_info *info)
 {
+    struct bridge *b;
     struct tag_found tag;
     struct session *s;
     struct held h = {
@@ -330,6 +388,7 @@ static void inherit_one(struct bridge *b, const struct enq_info *info)
 
     if (!tag_read(info->peer, &tag))
         return; /* without a session: its id says all */
+    b = &first->share->loops[move_home(first, tag.session)];
     s = find(b, tag.session);
     if (s == NULL)
         s = make(b, tag.session);
@@ -363,5 +422,6 @@ void session_inherit(struct bridge *b)
     if (rc != ENQ_OK)
         say("cannot take over the locks of a bridge before: %s", enq_why());
     if (all > 0)
-        say("took over %zu locks and %u sessions", all, b->n_sessions);
+        say("took over %zu locks and %u sessions", all,
+            (unsigned)b->share->n_sessions);
 }

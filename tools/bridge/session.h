@@ -30,7 +30,8 @@ void session_leave(struct bridge *b, struct session *s);
 /* It is over: what goes with it is given back. */
 void session_end(struct bridge *b, struct session *s);
 
-/* Takes over what a bridge before us held, and makes its sessions anew. */
+/* Takes over what a bridge before us held, and makes its sessions anew, each at
+   its loop. Before these begin. */
 void session_inherit(struct bridge *b);
 /* Frees them; their locks stay. */
 void session_forget_all(struct bridge *b);
@@ -43,6 +44,15 @@ struct held *held_find(struct bridge *b, enq_handle handle);
 /* False: no memory; the lock is given back. */
 bool held_add(struct bridge *b, struct session *s, const struct held *what);
 void held_remove(struct bridge *b, struct held *h);
+
+/* By whatever client, of whatever loop's session, if any: another mode, with
+   another token (0: the same); given back; how is it? */
+void held_change(struct bridge *b, enq_handle handle, uint64_t token,
+    uint8_t mode);
+void held_gone(struct bridge *b, enq_handle handle);
+bool held_look(struct bridge *b, enq_handle handle, uint64_t *token,
+    uint8_t *mode);
+
 /* The locks that a request has got: of one asked again. How many. */
 unsigned held_of_request(struct bridge *b, const struct session *s,
     uint64_t request, struct enq_grant *grants, unsigned most);

@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "route.h"
+
 struct wait *wait_make(unsigned n)
 {
     struct wait *w = calloc(1, sizeof(*w));
@@ -47,7 +49,11 @@ void wait_begin(struct bridge *b, struct wait *w, uint64_t ticket,
     cds_list_add_tail(&w->node,
         w->session == NULL ? &c->waits : &w->session->waits);
     ++*count_of(w);
-    table_add(&b->waits, &w->by_ticket, ticket);
+    w->loop = b;
+    if (b->share->roll != NULL)
+        route_wait(b, w, ticket);
+    else
+        table_add(&b->waits, &w->by_ticket, ticket);
 }
 
 void wait_leave(struct wait *w)

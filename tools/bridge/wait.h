@@ -14,7 +14,7 @@ void wait_free(struct wait *w);
 void wait_begin(struct bridge *b, struct wait *w, uint64_t ticket,
     struct conn *c);
 /* Its result has come: it is the caller's, and leaves its client when that has
-   been told. NULL: no such. */
+   been told. NULL: no such. (With several loops: route.h.) */
 struct wait *wait_take(struct bridge *b, uint64_t ticket);
 void wait_leave(struct wait *w);
 

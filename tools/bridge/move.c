@@ -1,0 +1,168 @@
+/*
+ * move.c - connections that go to another loop (see move.h).
+ */
+#include "move.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "conn.h"
+#include "say.h"
+
+unsigned move_home(const struct bridge *b, const char *session)
+{
+    return (unsigned)(table_hash(session) % b->share->n);
+}
+
+/* --- with a session --- */
+
+/* Its hello, as far as that matters. */
+struct moving {
+    struct letter letter;
+    struct conn *conn;
+    struct bridge *to;
+    int64_t grace_ms;
+    bool id_is_number, has_owner;
+    char id[ASK_ID_BYTES], session[SESSION_BYTES], owner[ENQ_OWNER_BYTES];
+};
+
+/* An id that is none of ours may be refused anywhere. */
+bool move_is_due(const struct serving *s)
+{
+    const char *session = s->ask->session;
+
+    return s->b->share->n > 1 && session != NULL &&
+        strlen(session) == SESSION_BYTES - 1 &&
+        move_home(s->b, session) != s->b->index;
+}
+
+static void ask_hello(struct ask *ask, const struct moving *m)
+{
+    ask->op = OP_HELLO;
+    ask->has_id = true;
+    ask->id_is_number = m->id_is_number;
+    memcpy(ask->id, m->id, sizeof(m->id));
+    ask->session = m->session;
+    ask->owner = m->has_owner ? m->owner : NULL;
+    ask->grace_ms = m->grace_ms;
+    ask->secret = ask->wrong = NULL;
+}
+
+/* While we stop it is told as little as whoever is waiting to be accepted. */
+static void open_moving(struct bridge *b, struct letter *letter)
+{
+    struct moving *m = (struct moving *)letter;
+    struct conn *c = m->conn;
+
+    c->moving = NULL;
+    if (!conn_join(b, c)) {
+        free(m);
+        return;
+    }
+    if (b->stopping != NULL) {
+        conn_finish(b, c);
+    } else {
+        ask_hello(&b->ask, m);
+        serve_asked(b, c);
+        conn_go_on(b, c);
+    }
+    free(m);
+    if (c->moving != NULL) /* refused here, it has tried another one */
+        move_go(b, c);
+}
+
+void move_begin(const struct serving *s)
+{
+    struct moving *m = calloc(1, sizeof(*m));
+    const struct ask *ask = s->ask;
+
+    if (m == NULL) {
+        reply_full(&s->reply, "Out of memory");
+        return;
+    }
+    m->letter.open = open_moving;
+    m->conn = s->c;
+    m->to = &s->b->share->loops[move_home(s->b, ask->session)];
+    m->grace_ms = ask->grace_ms;
+    m->id_is_number = ask->id_is_number;
+    m->has_owner = ask->owner != NULL;
+    memcpy(m->id, ask->id, sizeof(m->id));
+    strcpy(m->session, ask->session);
+    if (m->has_owner)
+        snprintf(m->owner, sizeof(m->owner), "%s", ask->owner);
+    s->c->moving = m;
+}
+
+void move_forget(struct conn *c)
+{
+    free(c->moving);
+    c->moving = NULL;
+}
+
+void move_go(struct bridge *b, struct conn *c)
+{
+    struct moving *m = c->moving;
+
+    if (c->ending) { /* it was cut off, and told so */
+        move_forget(c);
+        return;
+    }
+    say_more("%s goes on at loop %u (connection %llu)", c->peer, m->to->index,
+        (unsigned long long)c->serial);
+    conn_leave(b, c);
+    m->to->n_conns++;
+    post_send(m->to, &m->letter);
+}
+
+/* --- who has just come --- */
+
+struct placed {
+    struct letter letter;
+    int fd;
+    char peer[PEER_BYTES];
+};
+
+static void open_placed(struct bridge *b, struct letter *letter)
+{
+    struct placed *placed = (struct placed *)letter;
+
+    if (b->stopping == NULL) {
+        conn_begin(b, placed->fd, placed->peer, false);
+    } else { /* as if nobody had accepted it */
+        close(placed->fd);
+        conn_uncount(b, false);
+    }
+    free(placed);
+}
+
+/* The kernel wakes that loop for a client which has slept last, mostly the same
+   one. Those who come and go at once stay where they were taken in. */
+static struct bridge *emptiest(struct bridge *b)
+{
+    struct share *share = b->share;
+    struct bridge *found = b;
+
+    for (unsigned i = 0; i < share->n; i++)
+        if (share->loops[i].n_conns < found->n_conns)
+            found = &share->loops[i];
+    return found;
+}
+
+void move_in(struct bridge *b, int fd, const char *peer, bool surplus)
+{
+    struct bridge *to = surplus || b->share->n == 1 ? b : emptiest(b);
+    struct placed *placed = to == b ? NULL : malloc(sizeof(*placed));
+
+    if (placed == NULL)
+        to = b;
+    to->n_conns++;
+    if (placed == NULL) {
+        conn_begin(b, fd, peer, surplus);
+        return;
+    }
+    placed->letter.open = open_placed;
+    placed->fd = fd;
+    snprintf(placed->peer, sizeof(placed->peer), "%s", peer);
+    post_send(to, &placed->letter);
+}

@@ -1,0 +1,25 @@
+/*
+ * move.h - connections that go to another loop: when they are accepted, so that
+ * all loops have as many; and when they resume a session that is another's.
+ */
+#ifndef BRIDGE_MOVE_H
+#define BRIDGE_MOVE_H
+
+#include "serve.h"
+
+/* The loop that a session of this id is, or was, served by. */
+unsigned move_home(const struct bridge *b, const char *session);
+
+/* Does it resume a session of another loop? Then its hello, and what it has
+   said besides, is served there: after move_go(), when the caller is done with
+   what was read. */
+bool move_is_due(const struct serving *s);
+void move_begin(const struct serving *s);
+void move_go(struct bridge *b, struct conn *c);
+/* It has come to its end before it could go. */
+void move_forget(struct conn *c);
+
+/* One that has just been accepted. */
+void move_in(struct bridge *b, int fd, const char *peer, bool surplus);
+
+#endif

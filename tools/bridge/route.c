@@ -1,0 +1,191 @@
+/*
+ * route.c - news to the loop that it is for (see route.h).
+ */
+#include "route.h"
+
+#include <stdlib.h>
+
+#include "roll.h"
+#include "say.h"
+#include "wait.h"
+
+#define LAPS 2u
+
+/* An event under way, to a loop or to be found one. */
+struct told {
+    struct letter letter;
+    struct table_node early; /* of the roll */
+    struct wait *wait;       /* whose result it is, or NULL */
+    struct enq_event event;
+};
+
+/* The first loop's own: what has no receiver, by how many laps ago. */
+static struct {
+    struct cds_list_head doubts[LAPS + 1];
+    _Atomic unsigned passing; /* loops that have the lap before them */
+} route;
+
+static void open_told(struct bridge *b, struct letter *letter)
+{
+    struct told *told = (struct told *)letter;
+
+    news_tell(b, told->wait, &told->event);
+    free(told);
+}
+
+static void open_pass(struct bridge *b, struct letter *letter)
+{
+    (void)b;
+    (void)letter;
+    route.passing--;
+}
+
+bool route_begin(struct share *share)
+{
+    for (unsigned i = 0; i <= LAPS; i++)
+        CDS_INIT_LIST_HEAD(&route.doubts[i]);
+    for (unsigned i = 0; i < share->n; i++)
+        share->loops[i].pass.open = open_pass;
+    if (share->n > 1)
+        share->roll = roll_make();
+    return share->n == 1 || share->roll != NULL;
+}
+
+static void forget(struct cds_list_head *doubts)
+{
+    struct told *told, *next;
+
+    cds_list_for_each_entry_safe (told, next, doubts, letter.node)
+        free(told);
+    CDS_INIT_LIST_HEAD(doubts);
+}
+
+void route_end(struct share *share)
+{
+    struct table_node *early;
+    struct wait *w;
+
+    for (unsigned i = 0; i <= LAPS; i++)
+        forget(&route.doubts[i]);
+    if (share->roll == NULL)
+        return;
+    while ((w = roll_any_wait(share->roll)) != NULL)
+        wait_free(w);
+    while ((early = roll_any_early(share->roll)) != NULL)
+        free(TABLE_OF(early, struct told, early));
+    roll_free(share->roll);
+}
+
+/* --- events --- */
+
+void route_wait(struct bridge *b, struct wait *w, uint64_t ticket)
+{
+    struct table_node *early = roll_wait(b->share->roll, w, ticket);
+    struct told *told;
+
+    if (early == NULL)
+        return;
+    told = TABLE_OF(early, struct told, early);
+    told->wait = w;
+    post_send(b, &told->letter);
+}
+
+static void send(struct bridge *from, struct bridge *to, struct told *told)
+{
+    if (to == from)
+        open_told(to, &told->letter);
+    else
+        post_send(to, &told->letter);
+}
+
+static void route_result(struct bridge *b, struct told *told)
+{
+    struct wait *w =
+        roll_result(b->share->roll, told->event.ticket, &told->early);
+
+    if (w == NULL)
+        return;
+    told->wait = w;
+    send(b, w->loop, told);
+}
+
+static void route_news(struct bridge *b, struct told *told)
+{
+    struct bridge *to = roll_find(b->share->roll, told->event.grant.handle);
+
+    if (to != NULL)
+        send(b, to, told);
+    else
+        cds_list_add_tail(&told->letter.node, &route.doubts[0]);
+}
+
+void route_event(struct bridge *b, const struct enq_event *event)
+{
+    struct told *told = calloc(1, sizeof(*told));
+
+    if (told == NULL) {
+        say("no memory for news");
+        return;
+    }
+    told->letter.open = open_told;
+    told->event = *event;
+    if (event->kind == ENQ_EVENT_RESULT)
+        route_result(b, told);
+    else
+        route_news(b, told);
+}
+
+/* --- laps --- */
+
+bool route_lap_is_over(const struct bridge *b)
+{
+    return b->share->n == 1 || route.passing == 0;
+}
+
+void route_lap_begin(struct bridge *b)
+{
+    struct share *share = b->share;
+
+    route.passing = share->n - 1;
+    for (unsigned i = 1; i < share->n; i++)
+        post_send(&share->loops[i], &share->loops[i].pass);
+}
+
+static void decide(struct bridge *b, struct cds_list_head *doubts)
+{
+    struct told *told, *next;
+
+    cds_list_for_each_entry_safe (told, next, doubts, letter.node) {
+        struct bridge *to = roll_find(b->share->roll, told->event.grant.handle);
+
+        cds_list_del(&told->letter.node);
+        if (to != NULL)
+            send(b, to, told);
+        else
+            free(told);
+    }
+}
+
+bool route_needs_ticks(const struct bridge *b)
+{
+    if (b->index != 0 || b->share->n == 1)
+        return false;
+    for (unsigned i = 0; i <= LAPS; i++)
+        if (!cds_list_empty(&route.doubts[i]))
+            return true;
+    return false;
+}
+
+/* What the watchdog has begun is a lap as well; one that is under way is not
+   counted for what came meanwhile. */
+void route_tick(struct bridge *b)
+{
+    if (!route_needs_ticks(b) || !route_lap_is_over(b))
+        return;
+    decide(b, &route.doubts[LAPS]);
+    for (unsigned i = LAPS; i > 0; i--) {
+        cds_list_splice(&route.doubts[i - 1], &route.doubts[i]);
+        CDS_INIT_LIST_HEAD(&route.doubts[i - 1]);
+    }
+    route_lap_begin(b);
+}
