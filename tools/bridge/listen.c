@@ -287,9 +287,16 @@ void listen_begin(const struct bridge *b)
     open_one(b, "unix:/run/enq/bridge", false);
 }
 
-void listen_watch(struct bridge *b)
+/* False: there is none. */
+static bool take_spare(struct bridge *b)
 {
     b->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return b->spare_fd >= 0 || (errno != EMFILE && errno != ENFILE);
+}
+
+void listen_watch(struct bridge *b)
+{
+    (void)take_spare(b);
     for (unsigned i = 0; i < n_listeners; i++)
         if (watch(b, &listeners[i]) != 0)
             say_die(EX_OSERR, "cannot watch a listener: %s", strerror(errno));
@@ -382,7 +389,7 @@ static void come_up_short(struct bridge *b, struct listener *l)
         if (fd >= 0)
             turn_away(fd);
     }
-    b->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    (void)take_spare(b); /* unless another loop was faster */
     ignore(b, l);
     b->tick_ns = b->now_ns;
 }
@@ -452,6 +459,8 @@ bool listen_event(struct bridge *b, void *what)
 
 void listen_tick(struct bridge *b)
 {
+    if (b->silent != 0 && b->spare_fd < 0 && !take_spare(b))
+        return;
     for (unsigned i = 0; b->silent != 0 && i < n_listeners; i++)
         if ((b->silent >> i & 1) != 0)
             watch(b, &listeners[i]);
