@@ -65,7 +65,8 @@ static void open_moving(struct bridge *b, struct letter *letter)
     } else {
         ask_hello(&b->ask, m);
         serve_asked(b, c);
-        conn_go_on(b, c);
+        if (c->in_n > 0)
+            conn_go_on(b, c);
     }
     free(m);
     if (c->moving != NULL) /* refused here, it has tried another one */

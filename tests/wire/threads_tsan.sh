@@ -1,6 +1,6 @@
 #!/bin/sh
-# The same with the thread sanitizer, which does not start where addresses are
-# too random (clang 14).
+# What only several loops can get wrong, with the thread sanitizer, which does
+# not start where addresses are too random (clang 14).
 here=$(cd "$(dirname "$0")" && pwd)
 export ENQ_WIRE_PATIENCE=5
 export TSAN_OPTIONS="${TSAN_OPTIONS-} suppressions=$here/tsan.supp"
