@@ -6,6 +6,7 @@ usage: threads.py SUITE BRIDGE [TEXT]   TEXT: only those that have it in their n
 Which loop serves a connection is the bridge's affair. A session's id tells its
 loop, by the hash that is made here as well; -v tells who goes to another.
 """
+import itertools
 import json
 import os
 import random
@@ -112,12 +113,22 @@ def held(client):
 
 def a_session_that_is_cut_resumes_wherever_it_comes_in(bridge):
     bridge.start("-v")
-    for client in on_each_loop(bridge):
-        session, lock = client.session, client.lock("k" + client.session)
-        for i in range(3 * LOOPS):
+    clients = on_each_loop(bridge)
+    locks = [client.lock(f"k{i}") for i, client in enumerate(clients)]
+    unmet, end = set(range(LOOPS)), time.monotonic() + PATIENCE
+    for i in itertools.count():
+        if not unmet:
+            break
+        assert time.monotonic() < end, f"nobody was taken to {unmet}"
+        for client, lock in zip(list(clients), locks):
+            session = client.session
             client.cut()
-            idle = Client(bridge)  # so that others are the emptiest
+            # so that others are the emptiest
+            idle = [Client(bridge) for _ in range(random.randrange(4))]
+            clients.remove(client)
             client = Client(bridge)
+            client.session = session
+            clients.append(client)
             # hello, a whole request and the begin of one, in one piece
             client.socket.sendall(
                 b'{"OP":"hello","reqUUID":"h","session":"%s"}{"OP":"valid",'
@@ -128,9 +139,9 @@ def a_session_that_is_cut_resumes_wherever_it_comes_in(bridge):
             client.socket.sendall(b'ng","reqUUID":"p"}')
             assert client.reply("p")["RESULT"] == 0
             assert client.ask("ping")["RESULT"] == 0
-            idle.cut()
-    moved = {f"goes on at loop {i}" in bridge.log for i in range(LOOPS)}
-    assert moved == {True}, "nobody was taken to another loop"
+            for other in idle:
+                other.cut()
+        unmet = {n for n in unmet if f"goes on at loop {n}" not in bridge.log}
 
 
 def a_session_is_resumed_while_its_old_connection_is_there(bridge):
@@ -212,6 +223,30 @@ def news_comes_to_the_session_whose_lock_it_is(bridge):
         assert clients[i - 2].ask("2", HANDLE=got["HANDLE"])["RESULT"] == 0
         short = holder.lock("s", "E", timeout=50)
         assert holder.event("expired")["HANDLE"] == short["HANDLE"]
+    assert held(clients[0]) == 0
+
+
+def news_of_a_lock_follows_its_grant_at_once(bridge):
+    bridge.start()
+    clients = on_each_loop(bridge)
+    took = []
+    for _ in range(10):
+        begin = time.monotonic()
+        first = clients[0].lock("k")["HANDLE"]
+        for client in clients[1:]:
+            lock = {"name": "t", "argument": ["k"], "mode": "E",
+                    "waitTime": 60000}
+            got = client.ask("1", start=True, eleLock=lock)
+            assert got["RESULT"] == 3, got
+        assert clients[0].event("blocking")["HANDLE"] == first
+        assert clients[0].ask("2", HANDLE=first)["RESULT"] == 0
+        for client in clients[1:]:
+            handle = client.event("result")["HANDLE"]
+            if client != clients[-1]:  # somebody waits for it
+                assert client.event("blocking")["HANDLE"] == handle
+            assert client.ask("2", HANDLE=handle)["RESULT"] == 0
+        took.append(time.monotonic() - begin)
+    assert min(took) < 0.1, took  # it was not put aside
     assert held(clients[0]) == 0
 
 
@@ -374,6 +409,7 @@ TESTS = [
     what_others_do_to_a_lock_its_session_knows,
     what_another_has_promoted_goes_with_its_session,
     news_comes_to_the_session_whose_lock_it_is,
+    news_of_a_lock_follows_its_grant_at_once,
     another_number_of_loops_goes_on_with_the_same_sessions,
     limits_are_those_of_all_loops_together,
     who_waits_at_any_loop_is_told_when_the_bridge_is_stopped,

@@ -29,7 +29,8 @@
 /* The same for all loops, from before they begin until the last has left. */
 static struct listener {
     int fd;
-    bool local;                                             /* a unix socket */
+    bool local; /* a unix socket */
+
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* made by us */
 } listeners[LISTENERS_MAX];
 static unsigned n_listeners;

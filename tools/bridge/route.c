@@ -11,6 +11,8 @@
 
 #define LAPS 2u
 
+#define RECENT_BITS 10
+
 /* An event under way, to a loop or to be found one. */
 struct told {
     struct letter letter;
@@ -19,10 +21,15 @@ struct told {
     struct enq_event event;
 };
 
-/* The first loop's own: what has no receiver, by how many laps ago. */
+/* The first loop's own: what has no receiver, by how many laps ago; and to whom
+   grants went lately. A contended lock has news as soon as it is granted. */
 static struct {
     struct cds_list_head doubts[LAPS + 1];
     _Atomic unsigned passing; /* loops that have the lap before them */
+    struct recent {
+        enq_handle handle;
+        struct bridge *loop;
+    } recent[1 << RECENT_BITS];
 } route;
 
 static void open_told(struct bridge *b, struct letter *letter)
@@ -76,6 +83,34 @@ void route_end(struct share *share)
     roll_free(share->roll);
 }
 
+/* --- who is to be told --- */
+
+static struct recent *recent_of(enq_handle handle)
+{
+    uint64_t hash = handle * UINT64_C(0x9e3779b97f4a7c15);
+
+    return &route.recent[hash >> (64 - RECENT_BITS)];
+}
+
+static void note_grants(const struct wait *w, const struct enq_event *event)
+{
+    const struct enq_grant *grants =
+        w->grants != NULL ? w->grants : &event->grant;
+
+    for (unsigned i = 0; event->result == ENQ_OK && i < w->n; i++)
+        *recent_of(grants[i].handle) =
+            (struct recent){grants[i].handle, w->loop};
+}
+
+/* Who has a grant under way finds it there before this. */
+static struct bridge *receiver_of(struct bridge *b, enq_handle handle)
+{
+    struct bridge *loop = roll_find(b->share->roll, handle);
+    const struct recent *recent = recent_of(handle);
+
+    return loop == NULL && recent->handle == handle ? recent->loop : loop;
+}
+
 /* --- events --- */
 
 void route_wait(struct bridge *b, struct wait *w, uint64_t ticket)
@@ -106,12 +141,13 @@ static void route_result(struct bridge *b, struct told *told)
     if (w == NULL)
         return;
     told->wait = w;
+    note_grants(w, &told->event);
     send(b, w->loop, told);
 }
 
 static void route_news(struct bridge *b, struct told *told)
 {
-    struct bridge *to = roll_find(b->share->roll, told->event.grant.handle);
+    struct bridge *to = receiver_of(b, told->event.grant.handle);
 
     if (to != NULL)
         send(b, to, told);
@@ -156,7 +192,7 @@ static void decide(struct bridge *b, struct cds_list_head *doubts)
     struct told *told, *next;
 
     cds_list_for_each_entry_safe (told, next, doubts, letter.node) {
-        struct bridge *to = roll_find(b->share->roll, told->event.grant.handle);
+        struct bridge *to = receiver_of(b, told->event.grant.handle);
 
         cds_list_del(&told->letter.node);
         if (to != NULL)

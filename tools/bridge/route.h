@@ -6,11 +6,12 @@
  * first, in their order. A result is its wait's loop's, news of a held lock its
  * session's loop's (roll.h).
  *
- * A lock is granted a moment before its loop knows it for held. News that comes
- * in this moment, and news of locks of nobody, are not to be told apart: what
- * has no receiver is kept until all loops have gone through their letters
- * twice. Who has been granted a lock has then noted it, be it as the result of
- * a wait that came early. What has none then is nobody's.
+ * A lock is granted a moment before its loop knows it for held. Where a wait
+ * was granted its news follows the result. Else news that comes in this moment,
+ * and news of locks of nobody, are not to be told apart: what has no receiver is
+ * kept until all loops have gone through their letters twice. Who has been
+ * granted a lock has then noted it, be it as the result of a wait that came
+ * early. What has none then is nobody's.
  */
 #ifndef BRIDGE_ROUTE_H
 #define BRIDGE_ROUTE_H
