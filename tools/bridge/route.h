@@ -8,8 +8,8 @@
  *
  * A lock is granted a moment before its loop knows it for held. Where a wait
  * was granted its news follows the result. Else news that comes in this moment,
- * and news of locks of nobody, are not to be told apart: what has no receiver is
- * kept until all loops have gone through their letters twice. Who has been
+ * and news of locks of nobody, are not to be told apart: what has no receiver
+ * is kept until all loops have gone through their letters twice. Who has been
  * granted a lock has then noted it, be it as the result of a wait that came
  * early. What has none then is nobody's.
  */
