@@ -281,14 +281,15 @@ static inline enum scan_found find_more(struct cursor *c)
 enum scan_found scan(struct scan *s, const char *bytes, size_t n, size_t *used)
 {
     const unsigned char *begin = (const unsigned char *)bytes;
-    struct cursor c = {.at = begin,
-        .end = begin + n,
-        .begin = begin,
-        .values = s->values,
-        .next = s->values,
-        .room_end = s->values + s->room};
-    enum scan_found found = find_value(&c);
+    enum scan_found found;
+    struct cursor c; /* not set to zeros: `open` costs more than a value */
 
+    c.at = c.begin = begin;
+    c.end = begin + n;
+    c.values = c.next = s->values;
+    c.room_end = s->values + s->room;
+    c.depth = 0;
+    found = find_value(&c);
     while (found == SCAN_WHOLE && c.depth > 0)
         found = find_more(&c);
     s->n = (uint32_t)(c.next - c.values);

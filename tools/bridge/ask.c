@@ -342,7 +342,8 @@ static void read_id(struct reader *r, struct scan_value *v)
         wrong(r, "reqUUID must be a text of 1 to 64 bytes, or a number");
         return;
     }
-    memcpy(ask->id, text, n + 1);
+    memcpy(ask->id, text, n);
+    ask->id[n] = '\0'; /* that of the text was written just now */
     ask->has_id = true;
     ask->id_is_number = v->kind == SCAN_NUMBER;
 }
