@@ -49,6 +49,15 @@ static void write_tag(const struct serving *s, struct ask_lock *l, unsigned i)
     l->req.peer = wanted.tags[i];
 }
 
+/* Without a session, and without a wait, it is the host alone. */
+static void set_peer(const struct serving *s, struct ask_lock *l, unsigned i)
+{
+    if (s->c->session == NULL && l->req.wait_ms <= 0)
+        l->req.peer = s->c->peer;
+    else
+        write_tag(s, l, i);
+}
+
 /* Who has opened no session is looked for in no circle: enqueue-server does
    not know them. */
 static uint32_t flags_of(const struct serving *s)
@@ -86,7 +95,7 @@ static const char *prepare(const struct serving *s, unsigned i)
         if (l->req.id == NULL)
             return "The uuid is too long";
     }
-    write_tag(s, l, i);
+    set_peer(s, l, i);
     wanted.reqs[i] = &l->req;
     return NULL;
 }

@@ -265,7 +265,8 @@ static void serve_check(struct serving *s)
 {
     const char *key[ENQ_KEY_FIELDS_MAX + 1] = {NULL};
 
-    for (unsigned i = 0; i < ENQ_KEY_FIELDS_MAX; i++)
+    for (unsigned i = 0;
+         i < ENQ_KEY_FIELDS_MAX && s->ask->key.req.key[i] != NULL; i++)
         key[i] = s->ask->key.req.key[i];
     reply_result(&s->reply,
         enq_check(s->b->space, s->ask->key.req.name, key, s->ask->token), NULL,

@@ -23,7 +23,8 @@ static void put(struct writer *w, const char *text, size_t n)
     size_t room = (size_t)(w->end - w->at);
 
     n = n < room ? n : room;
-    memcpy(w->at, text, n);
+    /* a memcpy() of so little gcc 12 makes a rep movs of, at 30 ns each */
+    memmove(w->at, text, n);
     w->at += n;
     *w->at = '\0';
 }
