@@ -45,13 +45,16 @@ const char *enq_remote_declines(const struct trial *t)
 int enq_bridge_start(struct space *space)
 {
     struct server *server = &space->bridge;
-    char path[PATH_MAX], listen[64];
-    char *argv[] = {path, "--space", space->address, "--listen", listen,
-        "--keepalive", "3600000", NULL};
+    char path[PATH_MAX], tcp[64], local[8 + SERVER_PATH_BYTES];
+    char *argv[] = {path, "--space", space->address, "--listen", tcp,
+        "--listen", local, "--keepalive", "3600000", NULL};
     int rc = server_pick_port(server);
 
     snprintf(path, sizeof(path), "%s", program());
-    snprintf(listen, sizeof(listen), "tcp:" SERVER_HOST ":%s", server->port);
+    snprintf(tcp, sizeof(tcp), "tcp:" SERVER_HOST ":%s", server->port);
+    snprintf(server->path, sizeof(server->path), "/tmp/enq-bench-%d.socket",
+        (int)getpid());
+    snprintf(local, sizeof(local), "unix:%s", server->path);
     return rc == 0 ? server_start(server, argv, server_listens, server) : rc;
 }
 

@@ -97,6 +97,7 @@ struct scenario {
     const char *crowd_of;       /* what the crowd is, one word */
     unsigned depth;     /* of WORK_REMOTE: requests under way on a connection */
     bool session;       /* the same: of who has said hello */
+    bool local;         /* the same: over a unix socket */
     bool follows_procs; /* --procs applies */
     double share;       /* of --seconds; 0: all */
     const char *what;

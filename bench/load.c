@@ -277,7 +277,8 @@ static int join(struct load *l, unsigned index)
     struct conn *c = &l->conns[index];
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
 
-    c->fd = server_connect(l->server);
+    c->fd = l->seat->trial->scenario->local ? server_connect_local(l->server)
+                                            : server_connect(l->server);
     if (c->fd < 0)
         return seat_fail(l->seat, "connect: %s", strerror(errno));
     l->n++;

@@ -87,6 +87,7 @@ static int server_begin(struct arena *a, bool tcp)
     int rc = 0;
 
     snprintf(a->socket, sizeof(a->socket), "%s/socket", a->dir.path);
+    snprintf(a->server.path, sizeof(a->server.path), "%s", a->socket);
     strcpy(a->server.port, "0");
     if (tcp)
         rc = server_pick_port(&a->server);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -68,6 +69,20 @@ int server_connect(const struct server *s)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
         return fd;
     }
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+int server_connect_local(const struct server *s)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    _Static_assert(sizeof(s->path) <= sizeof(a.sun_path), "with its zero");
+    memcpy(a.sun_path, s->path, sizeof(s->path));
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0)
+        return fd;
     if (fd >= 0)
         close(fd);
     return -1;
@@ -146,6 +161,8 @@ void server_end(struct server *s)
     while (waitpid(s->pid, NULL, 0) < 0 && errno == EINTR)
         continue;
     s->pid = 0;
+    if (s->path[0] != 0)
+        unlink(s->path);
 }
 
 uint64_t server_cpu_ns(const struct server *s)

@@ -11,11 +11,12 @@
 
 #define SERVER_HOST "127.0.0.1"
 
-enum { SERVER_PORT_BYTES = 8 };
+enum { SERVER_PORT_BYTES = 8, SERVER_PATH_BYTES = 96 };
 
 struct server {
     pid_t pid;                    /* 0: none */
     char port[SERVER_PORT_BYTES]; /* of SERVER_HOST; "0": none */
+    char path[SERVER_PATH_BYTES]; /* of its unix socket; "": none */
 };
 
 /* A port that nobody listens on now. 0, or an errno. */
@@ -32,6 +33,8 @@ bool server_listens(const void *server);
 
 /* A blocking connection without delay, or -1 with errno. */
 int server_connect(const struct server *s);
+/* The same to its unix socket. */
+int server_connect_local(const struct server *s);
 
 /* Of all its threads, up to now. */
 uint64_t server_cpu_ns(const struct server *s);
