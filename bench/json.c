@@ -64,7 +64,8 @@ static void trial(FILE *out, const struct trial *t)
     if (s->n_crowd > 0)
         fprintf(out, ",\"%s\":%llu", s->crowd_of, (unsigned long long)t->crowd);
     if (s->depth > 0)
-        fprintf(out, ",\"depth\":%u", s->depth);
+        fprintf(out, ",\"depth\":%u,\"transport\":\"%s\"", s->depth,
+            s->local ? "unix" : "tcp");
     if (s->n_holds > 0)
         fprintf(out, ",\"hold_ns\":%llu", (unsigned long long)t->hold_ns);
 }

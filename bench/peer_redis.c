@@ -432,7 +432,7 @@ static int weigh_empty(struct seat *s)
     return peer_time_attach(s, attach, detach);
 }
 
-/* --- over TCP --- */
+/* --- many connections --- */
 
 static int prepare_remote(struct seat *s, struct load_dialect d)
 {
@@ -465,7 +465,8 @@ static int remote_batch(struct seat *s, uint32_t n)
 
 const struct subject subject_redis_del = {
     .name = "redis-del",
-    .what = "Redis, SET NX PX and DEL, whoever has the key by then, over TCP",
+    .what = "Redis, SET NX PX and DEL, whoever has the key by then, over TCP "
+            "or a unix socket",
     .missing = missing,
     .open = arena_open,
     .close = arena_close,
@@ -523,7 +524,8 @@ const struct subject subject_redis = {
 
 const struct subject subject_redis_del = {
     .name = "redis-del",
-    .what = "Redis, SET NX PX and DEL, whoever has the key by then, over TCP",
+    .what = "Redis, SET NX PX and DEL, whoever has the key by then, over TCP "
+            "or a unix socket",
     .missing = missing,
 };
 

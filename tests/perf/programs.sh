@@ -75,8 +75,8 @@ bench_runs() {
         <"$tmp/out" 2>"$tmp/err"
     verdict "each line of --json is an object" $?
     rows=$(grep -c '"subject":"enq",' "$tmp/out")
-    [ "$rows" -eq 49 ]
-    verdict "enq has a line in each of 49 trials ($rows)" $?
+    [ "$rows" -eq 51 ]
+    verdict "enq has a line in each of 51 trials ($rows)" $?
     "$bin/enq-bench" --list | sed '/^$/,$d; s/ .*//' >"$tmp/names"
     while read -r name; do
         grep -q "\"subject\":\"enq\",\"scenario\":\"$name\"" "$tmp/out"
@@ -172,23 +172,27 @@ bench_keeps() {
 bridge_rows() {
     start enq-bench --json --rounds 1 --seconds 0.05 --crowd 4 \
         --scenario remote --scenario remote-deep --scenario remote-session \
-        --scenario remote-client
+        --scenario remote-unix --scenario remote-client
     wait $pid
     verdict "enq-bench measures a bridge of its own" $?
-    [ "$(grep -c '"subject":"enq".*"connections":4,"depth":1,.*"pairs_per_s":[1-9].*"p99_ns"' \
+    [ "$(grep -c '"subject":"enq".*"connections":4,"depth":1,"transport":"tcp",.*"pairs_per_s":[1-9].*"p99_ns"' \
         "$tmp/out")" -eq 1 ] &&
+        [ "$(grep -c '"subject":"enq".*"depth":1,"transport":"unix",.*"pairs_per_s":[1-9]' \
+            "$tmp/out")" -eq 1 ] &&
         [ "$(grep -c '"subject":"enq".*"connections":4,"depth":16,.*"server_cpu_ns_per_pair":[1-9]' \
             "$tmp/out")" -eq 2 ]
     verdict "with connections, depth, times and what a pair costs it" $?
     gone enq-bench $pid && ! pgrep -f "space shm:enq-bench-$pid " >/dev/null
     verdict "its bridge goes with it" $?
+    [ ! -e "/tmp/enq-bench-$pid.socket" ]
+    verdict "and so does its socket" $?
     start enq-bench --scenario remote --subject enq --seconds 5
     await pgrep -f "space shm:enq-bench-$pid "
     kill -KILL $pid
     wait $pid 2>/dev/null
     await no_bridge $pid
     verdict "also when it is killed" $?
-    rm -f "/dev/shm/enq-bench-$pid"
+    rm -f "/dev/shm/enq-bench-$pid" "/tmp/enq-bench-$pid.socket"
 }
 
 no_bridge() { ! pgrep -f "space shm:enq-bench-$1 "; }

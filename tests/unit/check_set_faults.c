@@ -272,7 +272,6 @@ static mono_t later_from_the_second_time_on(void)
 TEST(a_lock_that_runs_out_between_two_members_on_its_key_goes_for_both)
 {
     struct enq *e = unit_open();
-    struct enq_grant old;
     struct party p;
 
     true_now = sys.now;
@@ -282,7 +281,7 @@ TEST(a_lock_that_runs_out_between_two_members_on_its_key_goes_for_both)
         enq_lock(e,
             ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_S, .owner = "B",
                 .ttl_ms = 40),
-            &old));
+            &p.g[0]));
     sys.now = later_from_the_second_time_on;
     want(ENQ_OK, come(&p));
     ck_assert_uint_ge(times_read, 2);
