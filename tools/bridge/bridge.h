@@ -51,6 +51,7 @@ struct share {
     unsigned n;
     _Atomic uint32_t n_conns, n_surplus; /* within the limit, and beyond it */
     _Atomic uint32_t n_sessions;
+    _Atomic size_t partial_bytes; /* of all conns' `in` */
     _Atomic uint32_t n_listening; /* loops */
     struct roll *roll;            /* NULL: there is one loop, which knows all */
 };

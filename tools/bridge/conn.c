@@ -63,11 +63,22 @@ static void begin_waiting(struct bridge *b, struct conn *c,
     cds_list_add_tail(&c->partial, list);
 }
 
-static void is_whole(struct conn *c)
+/* Few requests come in pieces: that all loops count at one place costs none of
+   them anything. */
+static void set_room(struct bridge *b, struct conn *c, size_t room)
+{
+    atomic_fetch_add_explicit(&b->share->partial_bytes, room - c->in_room,
+        memory_order_relaxed);
+    c->in_room = room;
+}
+
+static void is_whole(struct bridge *b, struct conn *c)
 {
     free(c->in);
     c->in = NULL;
-    c->in_n = c->in_room = 0;
+    c->in_n = 0;
+    if (c->in_room > 0)
+        set_room(b, c, 0);
     c->frame = (struct frame){0};
     if (c->is_partial)
         cds_list_del(&c->partial);
@@ -138,7 +149,7 @@ void conn_end(struct bridge *b, struct conn *c)
         session_leave(b, c->session);
     wait_drop_all(b, &c->waits);
     look_drop_all(b, c);
-    is_whole(c);
+    is_whole(b, c);
     leave(b, c);
     conn_uncount(b, c->surplus);
     text_free(&c->out);
@@ -190,7 +201,7 @@ void conn_wrote(struct bridge *b, struct conn *c)
 
 void conn_finish(struct bridge *b, struct conn *c)
 {
-    is_whole(c);
+    is_whole(b, c);
     c->ending = true;
     begin_waiting(b, c, &b->ending);
     conn_wrote(b, c);
@@ -372,8 +383,16 @@ static size_t serve_whole(struct bridge *b, struct conn *c, char *bytes,
     return c->ending ? n : at;
 }
 
-/* Room for another read behind what there is. */
-static bool in_grow(struct conn *c, size_t more)
+static bool may_grow(const struct bridge *b, size_t by)
+{
+    size_t all =
+        atomic_load_explicit(&b->share->partial_bytes, memory_order_relaxed);
+
+    return all + by <= (size_t)b->options.limits.partial_bytes;
+}
+
+/* Room for another read behind what there is; NULL, or why there is none. */
+static const char *in_grow(struct bridge *b, struct conn *c, size_t more)
 {
     size_t room = c->in_room == 0 ? 512 : c->in_room;
     char *in;
@@ -381,20 +400,24 @@ static bool in_grow(struct conn *c, size_t more)
     while (room - c->in_n < more)
         room *= 2;
     if (room == c->in_room)
-        return true;
+        return NULL;
+    if (!may_grow(b, room - c->in_room))
+        return "Too many requests have only begun";
     in = realloc(c->in, room);
     if (in == NULL)
-        return false;
+        return "Out of memory";
     c->in = in;
-    c->in_room = room;
-    return true;
+    set_room(b, c, room);
+    return NULL;
 }
 
 static void remember(struct bridge *b, struct conn *c, const char *bytes,
     size_t n)
 {
-    if (!in_grow(c, n)) {
-        refuse(b, c, "Out of memory");
+    const char *why = in_grow(b, c, n);
+
+    if (why != NULL) {
+        refuse(b, c, why);
         return;
     }
     memcpy(c->in, bytes, n);
@@ -407,8 +430,10 @@ static void remember(struct bridge *b, struct conn *c, const char *bytes,
 /* More of a request that has begun. */
 static void go_on(struct bridge *b, struct conn *c, const char *bytes, size_t n)
 {
-    if (!in_grow(c, n)) {
-        refuse(b, c, "Out of memory");
+    const char *why = in_grow(b, c, n);
+
+    if (why != NULL) {
+        refuse(b, c, why);
         return;
     }
     memcpy(c->in + c->in_n, bytes, n);
@@ -427,7 +452,7 @@ void conn_go_on(struct bridge *b, struct conn *c)
     char *in = c->in;
 
     c->in = NULL;
-    is_whole(c);
+    is_whole(b, c);
     used = serve_whole(b, c, in, whole);
     if (used < whole)
         remember(b, c, in + used, whole - used);

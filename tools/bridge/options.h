@@ -24,6 +24,8 @@
         "bytes of replies that a client has not read")                         \
     X(lists_bytes, "max-lists", 268435456, 65536, 68719476736,                 \
         "bytes of unread replies of all clients, lists among them")            \
+    X(partial_bytes, "max-partial", 67108864, 65536, 68719476736,              \
+        "bytes of requests of all clients that have only begun")               \
     X(connections, "max-connections", 10000, 1, 1000000, "connections")        \
     X(waits, "max-waits", 1000, 1, 1000000,                                    \
         "requests that wait, of a connection or session")                      \
