@@ -8,6 +8,18 @@
 
 static struct fake fake;
 
+static const struct enq_req request = {.size = sizeof(request),
+    .name = "n",
+    .key = {"k"},
+    .mode = ENQ_MODE_E,
+    .wait_ms = 60000};
+
+static void starts(struct asker *a, struct enq *e)
+{
+    asker_begin_set(a, e);
+    fake_hear(&fake, "\"start\":true");
+}
+
 /* Of one lock a bridge may tell as of no set. */
 static const char *const told_as[] = {
     "\"HANDLE\":\"77\",\"TOKEN\":\"1001\"",
@@ -16,19 +28,13 @@ static const char *const told_as[] = {
 
 TEST(the_grants_of_a_started_set_are_filled_with_its_event)
 {
-    const struct enq_req req = {.size = sizeof(req),
-        .name = "n",
-        .key = {"k"},
-        .mode = ENQ_MODE_E,
-        .wait_ms = 60000};
-    struct asker a = {.reqs = {&req}};
+    struct asker a = {.reqs = {&request}};
     struct enq_event event;
     struct enq *e;
 
     fake_begin(&fake);
     e = fake_open(&fake);
-    asker_begin_set(&a, e);
-    fake_hear(&fake, "\"start\":true");
+    starts(&a, e);
     fake_answer(&fake, "\"RC\":\"0\",\"RESULT\":3");
     asker_end(&a, ENQ_PENDING);
     ck_assert_uint_eq(a.grant.handle, 0);
@@ -49,19 +55,13 @@ TEST(the_grants_of_a_started_set_are_filled_with_its_event)
  */
 TEST(a_start_whose_word_that_it_waits_was_lost_is_pending_all_the_same)
 {
-    const struct enq_req req = {.size = sizeof(req),
-        .name = "n",
-        .key = {"k"},
-        .mode = ENQ_MODE_E,
-        .wait_ms = 60000};
-    struct asker a = {.reqs = {&req}};
+    struct asker a = {.reqs = {&request}};
     struct enq_event event;
     struct enq *e;
 
     fake_begin(&fake);
     e = fake_open(&fake);
-    asker_begin_set(&a, e);
-    fake_hear(&fake, "\"start\":true");
+    starts(&a, e);
     fake_answer(&fake,
         "\"RC\":\"1\",\"RESULT\":2,"
         "\"BLOCKER\":{\"owner\":\"B\",\"mode\":\"X\"}");
@@ -85,19 +85,13 @@ static void *cancel(void *arg)
 /* The bridge dies before its result is told: it is not asked for again. */
 TEST(what_was_cancelled_stays_cancelled_when_its_bridge_dies)
 {
-    const struct enq_req req = {.size = sizeof(req),
-        .name = "n",
-        .key = {"k"},
-        .mode = ENQ_MODE_E,
-        .wait_ms = 60000};
-    struct asker a = {.reqs = {&req}};
+    struct asker a = {.reqs = {&request}};
     struct enq_event event;
     struct enq *e;
 
     fake_begin(&fake);
     e = fake_open(&fake);
-    asker_begin_set(&a, e);
-    fake_hear(&fake, "\"start\":true");
+    starts(&a, e);
     fake_answer(&fake, "\"RC\":\"0\",\"RESULT\":3");
     asker_end(&a, ENQ_PENDING);
     ck_assert_int_eq(pthread_create(&a.thread, NULL, cancel, &a), 0);
@@ -118,22 +112,16 @@ TEST(what_was_cancelled_stays_cancelled_when_its_bridge_dies)
    waits. */
 TEST(what_happens_to_a_lock_is_told_after_its_result)
 {
-    const struct enq_req req = {.size = sizeof(req),
-        .name = "n",
-        .key = {"k"},
-        .mode = ENQ_MODE_E,
-        .wait_ms = 60000};
     static const uint32_t kinds[] = {
         ENQ_EVENT_RESULT, ENQ_EVENT_BLOCKING, ENQ_EVENT_EXPIRED};
-    struct asker a = {.reqs = {&req}};
+    struct asker a = {.reqs = {&request}};
     struct enq_event event;
     struct enq *e;
 
     fake_begin(&fake);
     e = fake_open(&fake);
     ck_assert_int_ge(enq_fd(e), 0);
-    asker_begin_set(&a, e);
-    fake_hear(&fake, "\"start\":true");
+    starts(&a, e);
     fake_say(&fake,
         "{\"RC\":\"0\",\"RESULT\":3,\"reqUUID\":\"%llu\"}\n"
         "{\"EVENT\":\"result\",\"RESULT\":0,\"TICKET\":\"%llu\",%s}\n"
