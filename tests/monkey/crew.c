@@ -189,11 +189,8 @@ static void kill_one(struct crew *c, unsigned place)
 {
     struct life *life = &c->book->lives[c->life[place]];
 
-    if (c->pid[place] == 0 || life->kill_seq != 0)
-        return;
-    life->kill_ns = now_ns();
-    life->kill_seq = seq_next();
-    kill(c->pid[place], SIGKILL);
+    if (c->pid[place] != 0 && life_doom(life))
+        kill(c->pid[place], SIGKILL);
 }
 
 static unsigned choose(struct crew *c)

@@ -87,7 +87,6 @@ static void a_remote_lock_has_ended_when_its_answer_is_read(void)
 {
     lock_answered_after_a_death();
     lock(1, X, 30, 31);
-    lock(2, X, 50, 51);
 }
 
 static void a_remote_lock_lives_that_was_answered_after_a_death(void)

@@ -43,6 +43,18 @@ int64_t now_ns(void)
     return ts.tv_sec * NS_S + ts.tv_nsec;
 }
 
+bool life_doom(struct life *life)
+{
+    int64_t now = now_ns();
+    uint64_t none = 0;
+
+    if (!__atomic_compare_exchange_n(&life->kill_seq, &none, seq_next(), false,
+            __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        return false;
+    life->kill_ns = now;
+    return true;
+}
+
 struct op *op_begin(struct book *b, unsigned place, const struct op *what)
 {
     uint32_t n = b->n_ops[place];

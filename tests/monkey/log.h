@@ -156,6 +156,10 @@ struct book {
 uint64_t seq_next(void);
 int64_t now_ns(void);
 
+/* By whoever is about to kill it, be it the process itself. False: another one
+   is; his word counts, or a late one would say that it lived for longer. */
+bool life_doom(struct life *life);
+
 /* Memory that all children share. */
 void *log_shared(size_t bytes);
 /* Before the first fork. */

@@ -118,8 +118,8 @@ static void light_fuse(void)
     struct itimerspec when = {.it_value.tv_nsec = 1 + (long)player_below(most)};
     timer_t timer;
 
-    life->kill_ns = now_ns();
-    life->kill_seq = seq_next();
+    if (!life_doom(life))
+        return; /* somebody else is about to */
     if (timer_create(CLOCK_MONOTONIC, &kill_us, &timer) != 0 ||
         timer_settime(timer, 0, &when, NULL) != 0)
         kill(getpid(), SIGKILL);
