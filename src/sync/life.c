@@ -127,8 +127,10 @@ static enum sign look(const uint32_t *slot_ref, const pthread_mutex_t *life,
     if (shm_load_acquire(slot_ref) != ref)
         return GONE;
     /* the kernel wipes the owner's id out; so does he, where he had to unlock
-       it before he gave up his slot: see session_end() */
-    return (word & FUTEX_TID_MASK) == 0 ? DEAD : ALIVE;
+       it before he gave up his slot: see session_end(). A word that is damaged
+       may say that he died and have his id: nobody waits for that (word.c) */
+    return (word & FUTEX_TID_MASK) == 0 || life_word_is_dead(word) ? DEAD
+                                                                   : ALIVE;
 }
 
 static enum sign look_at_thread(const struct map *map, thread_ref_t ref)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "api/attachment.h"
+#include "sync/life.h"
 #include "unit.h"
 
 /* The word of a shard that nothing here uses otherwise. */
@@ -114,6 +115,23 @@ TEST(the_word_of_a_killed_holder_is_taken_over)
     }
     ck_assert_uint_eq(*OF(e->map), 0);
     unit_healthy(e);
+    enq_close(e);
+}
+
+/* No kernel writes that: the segment is damaged. */
+TEST(a_holder_whose_life_word_says_both_is_waited_for_no_longer)
+{
+    struct enq *e = unit_open();
+    struct thread_slot *slot;
+    pid_t pid;
+
+    shared = unit_shared(sizeof(*shared));
+    pid = unit_fork(hold_and_stay, NULL);
+    eventually(shm_load(&shared->has) == 1);
+    slot = at_thread(e->map, word_owner(shm_load(OF(e->map))));
+    shm_or((uint32_t *)&slot->life, FUTEX_OWNER_DIED);
+    work(thread_enter(e->map), OF(e->map), 1);
+    unit_kill(pid);
     enq_close(e);
 }
 
@@ -234,6 +252,7 @@ int main(void)
     ADD(one_thread_at_a_time_has_the_word);
     ADD(a_free_word_is_zero_again);
     ADD(the_word_of_a_killed_holder_is_taken_over);
+    ADD(a_holder_whose_life_word_says_both_is_waited_for_no_longer);
     ADD(sleepers_get_the_word_of_a_killed_holder);
     ADD(a_sleeper_is_woken_when_the_word_is_free);
 #ifdef ENQ_DEBUG
