@@ -233,9 +233,8 @@ static bool waits(const struct map *map, uint64_t owner)
         shm_load(&map->owners[owner >> 1 & (OWNER_HASHES - 1)]) > 0;
 }
 
-/* Where the search goes from an entry in the way: to all that its owner waits
-   for, before he will let go of a lock; from one that waits itself, to what
-   that one waits for. */
+/* The search goes on from a lock to all that its owner waits for, before he
+   will let go of it; from a request to what that one waits for. */
 static bool leads_to(const struct sight *blocker, const struct node *node)
 {
     if (STATE_PHASE(blocker->state) == PHASE_WAITING)
@@ -328,21 +327,23 @@ struct worth {
     bool yes, own, queue, set;
 };
 
+/* For something else: he may have waited for this when he was collected. */
 static bool holder_waits(const struct worth *w, struct entry *e)
 {
     uint64_t owner = entry_owner_hash(w->s->map, e);
+    enq_handle this = entry_handle(w->s->map, e);
     bool found = w->x == NULL;
 
     if (!waits(w->s->map, owner))
         return false;
     for (uint32_t i = 0; !found && i < w->x->n; i++)
-        found = w->x->nodes[i].waiter.owner == owner;
+        found = w->x->nodes[i].waiter.owner == owner &&
+            w->x->nodes[i].waiter.handle != this;
     return found;
 }
 
-/* In a narrow scope all who wait are after the same: what is in their way is
-   what is held here, be it by the one who asks. But a lock set is after other
-   keys as well. */
+/* In a narrow scope all wait for what is held here, be it by the one who asks;
+   but a lock set for other keys as well. */
 static bool see_worth(void *context, struct entry *e)
 {
     struct worth *w = context;

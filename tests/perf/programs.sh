@@ -195,6 +195,18 @@ bridge_rows() {
     rm -f "/dev/shm/enq-bench-$pid" "/tmp/enq-bench-$pid.socket"
 }
 
+# Each has an owner of its own, and looks for circles when it begins to wait: a
+# look at what was, and is not any more, once took the square of the queue.
+long_queue() {
+    start enq-bench --json --rounds 1 --seconds 0.2 --subject enq \
+        --scenario scale-waiters --crowd 600
+    wait $pid
+    verdict "600 wait for one lock" $?
+    ns=$(sed -n 's/.*"waiters":600.*"ns_per_handover":\([0-9]*\).*/\1/p' "$tmp/out")
+    [ -n "$ns" ] && [ "$ns" -lt 1000000 ]
+    verdict "and it goes from one to the next within 1 ms (${ns:-none} ns)" $?
+}
+
 no_bridge() { ! pgrep -f "space shm:enq-bench-$1 "; }
 
 demo_runs() {
@@ -235,6 +247,7 @@ refuses enq-demo 'unrecognized' --nonesuch
 bench_runs
 bench_misses
 bridge_rows
+long_queue
 bench_keeps
 demo_runs
 ends_without_trace enq-bench INT 130 --scenario one --seconds 5
