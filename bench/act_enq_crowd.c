@@ -215,7 +215,8 @@ static int session_new(struct seat *s, unsigned index)
     return rc == ENQ_OK ? 0 : enq_failed(s, "enq_lock", rc);
 }
 
-/* All of the bystander, until it ends. An attachment may need descriptors. */
+/* All of the bystander, until it ends: its own attachment is one of them, as a
+   process may have 1,000. They may need descriptors. */
 int enq_prepare_sessions(struct seat *s)
 {
     struct rlimit files;
@@ -226,7 +227,7 @@ int enq_prepare_sessions(struct seat *s)
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
     }
-    for (unsigned i = 0; i < s->trial->crowd; i++)
+    for (unsigned i = 1; i < s->trial->crowd; i++)
         if (session_new(s, i) != 0)
             return -1;
     return 0;
