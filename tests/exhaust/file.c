@@ -161,6 +161,19 @@ static int make_call(struct enq *e, const char *call)
     return enq_doctor(e, 0, report, sizeof(report));
 }
 
+#define NOT_OUR_CALL 99
+#define TRIES 5
+
+/* The helper thread looks at the file before each of its rounds, but the file
+   may be cut off in the middle of one: that is not what is tested here. */
+static void met_its_end(int number)
+{
+    if (gettid() != getpid())
+        _exit(NOT_OUR_CALL);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
 /* The attachment was there before; the mapping now ends beyond the file. */
 static void cut_off_under_us(void *arg)
 {
@@ -170,11 +183,29 @@ static void cut_off_under_us(void *arg)
     int rc;
 
     want(ENQ_OK, enq_open(&e, test_space(), &opts));
+    signal(SIGBUS, met_its_end);
     must(truncate(test_space(), cut->size) == 0, "%m");
     rc = make_call(e, cut->call);
     must(rc == ENQ_ECORRUPT, "%s says %s (%s)", cut->call, enq_result_name(rc),
         enq_why());
     _exit(0); /* to close it is more than can be asked for */
+}
+
+static int cut_off_once(struct cut *cut)
+{
+    struct enq_grant g;
+    struct enq *e = open_at(test_space());
+    int status;
+
+    want(ENQ_OK,
+        enq_lock(e,
+            ENQ_REQ(.name = "n", .mode = ENQ_MODE_X,
+                .on_death = ENQ_DEATH_KEEP),
+            &g));
+    enq_close(e);
+    status = reap(spawn(cut_off_under_us, cut));
+    want(ENQ_OK, enq_unlink(test_space()));
+    return status;
 }
 
 static void cut_off_in_use(void)
@@ -187,18 +218,12 @@ static void cut_off_in_use(void)
     for (size_t i = 0; i < LENGTH(calls) * LENGTH(sizes) * 2; i++) {
         struct cut cut = {sizes[i / 2 % LENGTH(sizes)],
             i % 2 == 0 ? ENQ_OPEN_READONLY : 0, calls[i / 2 / LENGTH(sizes)]};
-        struct enq_grant g;
-        struct enq *e = open_at(test_space());
-        int status;
+        int status = cut_off_once(&cut);
 
-        want(ENQ_OK,
-            enq_lock(e,
-                ENQ_REQ(.name = "n", .mode = ENQ_MODE_X,
-                    .on_death = ENQ_DEATH_KEEP),
-                &g));
-        enq_close(e);
-        status = reap(spawn(cut_off_under_us, &cut));
-        want(ENQ_OK, enq_unlink(test_space()));
+        for (int n = 1; n < TRIES && WIFEXITED(status) &&
+             WEXITSTATUS(status) == NOT_OUR_CALL;
+             n++)
+            status = cut_off_once(&cut);
         if (status != 0 && bad++ == 0)
             printf("%s%s of a file cut to %lld bytes: status %#x%s\n", cut.call,
                 cut.flags != 0 ? ", read-only," : "", (long long)cut.size,
