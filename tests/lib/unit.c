@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "api/attachment.h"
+#include "lib/mark.h"
 #include "table/check.h"
 
 TCase *unit_case;
@@ -70,8 +71,8 @@ void unit_begin(const char *module)
     unsetenv("ENQ_SPACE");
     unsetenv("ENQ_OWNER");
     unsetenv("ENQ_CRASH");
-    snprintf(directory, sizeof(directory), "/dev/shm/enq-unit-%s-%d", module,
-        (int)program);
+    snprintf(directory, sizeof(directory), "/dev/shm/enq-%sunit-%s-%d",
+        test_mark(), module, (int)program);
     if (mkdir(directory, 0755) != 0 || chmod(directory, 0755) != 0) {
         perror(directory);
         exit(1);
@@ -162,9 +163,11 @@ struct enq *unit_open_with(const struct enq_open_opts *opts)
 
 struct enq *unit_open(void)
 {
-    struct enq_open_opts opts = {
-        .size = sizeof(opts), .slots = 10000, .owner = "me"};
+    struct enq_open_opts opts = {.size = sizeof(opts), .owner = "me"};
 
+    if (access(unit_space(), F_OK) !=
+        0) /* one that a test made may be smaller */
+        opts.slots = 10000;
     return unit_open_with(&opts);
 }
 
@@ -293,6 +296,11 @@ unsigned unit_count_dir(const char *path)
         n++;
     closedir(d);
     return n;
+}
+
+void unit_with_ticks(void)
+{
+    unsetenv("ENQ_TICK_MS");
 }
 
 uint64_t unit_seed(void)

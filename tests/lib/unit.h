@@ -138,6 +138,10 @@ unsigned unit_count_dir(const char *path); /* /proc/self/fd and the like */
 
 /* Random numbers from $ENQ_SEED or the clock; printed, to be replayed. */
 uint64_t unit_seed(void);
+
+/* At the begin of a test whose subject is what is looked at by the clock alone:
+   it has ticks in the suite without them (ENQ_TICK_MS), too. */
+void unit_with_ticks(void);
 uint64_t unit_random(uint64_t *dice);
 
 #endif
