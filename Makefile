@@ -329,7 +329,7 @@ man1 := $(wildcard tools/*/*.1)
 man3 := $(wildcard src/*/*.3)
 man8 := $(wildcard tools/*/*.8)
 units_of_systemd := $(wildcard tools/bridge/enq-bridge.service \
-    tools/bridge/enq-bridge.socket)
+    tools/bridge/enq-bridge.socket tools/bridge/enq-space.service)
 sysusers := $(if $(bridge_c),$(DESTDIR)$(PREFIX)/lib/sysusers.d/enq-bridge.conf)
 completion := $(wildcard tools/lockctl/lockctl.bash)
 
@@ -372,6 +372,12 @@ install: release ## library, header, lockctl, manual (DESTDIR, PREFIX ...)
 	$(if $(completion),install -m 644 $(completion) \
 	    $(DESTDIR)$(COMPDIR)/lockctl)
 	@$(ldconfig)
+	@$(if $(sysusers),echo 'For enq-bridge as a service (as root):'; \
+	    echo '    systemd-sysusers    # the user and group enq'; \
+	    echo '    systemctl daemon-reload'; \
+	    echo '    systemctl enable --now enq-space.service' \
+	    'enq-bridge.socket'; \
+	    echo '    adduser USER enq    # whoever is to share the locks')
 
 uninstall: ## remove what install made (the same variables)
 	rm -f $(installed)

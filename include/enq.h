@@ -65,26 +65,40 @@ extern "C" {
  * @out      set on ENQ_OK only; the caller owns it, ends it by enq_close().
  * @address  NULL = $ENQ_SPACE or "shm:enq"; "shm:NAME" (1..200 bytes of
  *           A-Z a-z 0-9 . _ -, not starting with a dot); an absolute path on
- *           a tmpfs; or a space that an enq-bridge serves: "tcp://HOST",
- *           "tcp://HOST:PORT" (3721), "unix:/PATH", each with "?grace=MS"
- *           behind it if wanted. ("tls://": -EOPNOTSUPP.)
- * @opts     NULL for all defaults. What concerns "a new segment" is ignored
- *           when the segment exists.
+ *           a tmpfs, without a '?'; both with "?owner=USER" behind it where
+ *           the space is another user's; or a space that an enq-bridge serves:
+ *           "tcp://HOST", "tcp://HOST:PORT" (3721), "unix:/PATH", each with
+ *           "?grace=MS" behind it if wanted. ("tls://": -EOPNOTSUPP.)
+ * @opts     NULL for all defaults. When the space exists, nothing of it is
+ *           changed. What was asked for, and not left at 0 or NULL, must be so,
+ *           or ENQ_EDIFFERS tells both: compat and strict as they were asked
+ *           for, slots at least as many, and a mode that lets in nobody who was
+ *           not to be (which is not asked of a bridge's space).
  *
  * Returns: ENQ_OK.
  * Faults:  -EINVAL, -E2BIG (options of a newer header), -ENOENT, -EACCES,
  *          -EPERM, -EROFS, -ENOSPC, -ENOMEM, -EFBIG, -ENFILE, -EMFILE,
- *          -EAGAIN (too many sessions or threads, or more than 1,000
- *          attachments of one process), -ELOOP, -EISDIR, -ENXIO and other
+ *          -EAGAIN (more than 8,192 attachments or 16,384 threads, of which
+ *          each process has one of its own, or more than 1,000 attachments
+ *          of one process), -ELOOP, -EISDIR, -ENXIO and other
  *          faults of open(2), -EIO, -EBADF, -ENOLCK; -EPERM also where the
  *          kernel would not notice our death (set_robust_list refused by a
- *          seccomp filter; a child of a bare clone()); ENQ_EVERSION,
- *          ENQ_ECORRUPT, ENQ_ENAMESPACE; -EBUSY: another copy of this library
- *          in the process (libenq.a in the program, libenq.so in a module)
- *          uses the space. enq_why() names the thing.
+ *          seccomp filter; a child of a bare clone()); ENQ_EDIFFERS,
+ *          ENQ_EVERSION, ENQ_ECORRUPT, ENQ_ENAMESPACE; -EBUSY: another copy
+ *          of this library in the process (libenq.a in the program, libenq.so
+ *          in a module) uses the space. enq_why() names the thing.
  * Blocks:  for the creation of a segment (a few ms) at most.
  * Threads: the first attachment starts the library's one helper thread of
  *          this process (all signals blocked, asleep until needed).
+ *
+ * Whose space? Whoever may write to a space can do harm to those who use it,
+ * and in /dev/shm anyone can make one under any name. So a file is used if it
+ * is our own user's, root's, the user's whom we name, or if it lies in a
+ * directory which root alone can write to. Any other is -EACCES, also for root,
+ * and also for looking only: what it says could not be believed. To share a
+ * space with a group, one user makes it with .mode = 0660, and all others say
+ * whose it is: "shm:NAME?owner=USER" (a name or a number), or .space_owner. He
+ * who is named makes it; for others it is -ENOENT until he has.
  *
  * Through a bridge the calls are the same, and so are their results. What is
  * different:
@@ -93,17 +107,29 @@ extern "C" {
  *   was asked for and not answered is sent again, and not done twice. After a
  *   longer absence its RELEASE locks are lost: ENQ_EVENT_LOST with
  *   ENQ_OWNERDIED. ENQ_EVENT_SESSION tells of each connection.
+ * - By our own clock, too (CLOCK_BOOTTIME: a suspend counts, a step of the wall
+ *   clock does not): when a grace period, less a hundredth, has passed since
+ *   the last request that was answered was sent, its RELEASE locks may be
+ *   another's. From then they are suspect: enq_valid() says ENQ_ELEASE, and
+ *   ENQ_EVENT_SESSION tells once. If the session was not over they are ours
+ *   again, each when the bridge has said so. LEASE and KEEP locks end by their
+ *   own ttl. A good connection never makes suspect: our thread asks something
+ *   four times in a grace period. What grace period there is the bridge says.
  * - Every call may fail with -ENOTCONN or -ETIMEDOUT: 5 s after its own wait
  *   was over there was no connection, or no answer (60 s for looking at the
  *   table). A lock that is granted later is given back. With ENQ_FOREVER it
  *   goes on as long as it takes. -EMSGSIZE: more than the bridge takes or
  *   lists at once.
  * - enq_valid() asks nobody about a lock of this attachment: it knows what was
- *   told, and its own clock. What happens elsewhere it knows a moment later.
+ *   told, and its own clock. What happens elsewhere (a break, a promotion) it
+ *   knows a moment later, or when there is a connection again. It does ask
+ *   where only the bridge knows: with a grace period below 100 ms, and when the
+ *   ttl of a lock that was waited for may have ended, as it is not known when
+ *   it began; without a connection that is ENQ_ELEASE.
  * - Names, keys, owners and ids are UTF-8 (-EILSEQ). enq_req.peer is the
  *   bridge's to say, and a pid of a list the bridge's own.
- * - enq_inherit(), enq_abandon(), enq_dump() and mending are for processes of
- *   the host, as is enq_unlink(): -EOPNOTSUPP.
+ * - enq_inherit(), enq_orphans(), enq_abandon(), enq_dump() and mending are for
+ * processes of the host, as is enq_unlink(): -EOPNOTSUPP.
  * - Faults of opening: -ECONNREFUSED, -ENOENT (no such socket), -EHOSTUNREACH,
  *   -ETIMEDOUT, -EPROTO (no bridge), and others of connect(2). Each attachment
  *   has a thread and three descriptors of its own. A child of a bare clone()
@@ -157,8 +183,9 @@ ENQ_API int enq_lock(struct enq *e, const struct enq_req *req,
  *
  * @spec  "product/Computer/@": name and fields, separated by '/'. A '\'
  *        takes the next byte literally: "\/" a slash, "\\" a backslash,
- *        "\@" as a whole field a literal "@". "product/" has one, empty,
- *        field; "product" has none.
+ *        "\@" as a whole field a literal "@". But "\x" and two hexadecimal
+ *        digits are the byte of that number, not zero. "product/" has one,
+ *        empty, field; "product" has none.
  * @mode  "S", "E", "X" or "O".
  * @owner, @wait_ms, @ttl_ms as in struct enq_req.
  */
@@ -225,11 +252,12 @@ ENQ_API int enq_renew(struct enq *e, enq_handle handle, uint64_t token,
  * enq_valid - is this lock still ours? Cheap enough for every write (2 ns):
  * it looks at the lock's entry and at no clock.
  *
- * Returns: ENQ_OK; as enq_unlock() when it is gone. That its ttl has ended it
- *          says within some ms (the helper thread watches the time; within a
- *          second after a suspend, or when another attachment has shortened
- *          the ttl), and at once when anybody else has got the lock.
- * Blocks:  never. Threads: any. Takes no lock word.
+ * Returns: ENQ_OK; as enq_unlock() when it is gone; ENQ_ELEASE: through a
+ *          bridge, it may be another's (see enq_open()). That its ttl has ended
+ * it says within some ms (the helper thread watches the time; within a second
+ * after a suspend, or when another attachment has shortened the ttl), and at
+ * once when anybody else has got the lock. Blocks:  never. Threads: any. Takes
+ * no lock word.
  */
 ENQ_API int enq_valid(struct enq *e, enq_handle handle);
 
@@ -255,6 +283,8 @@ ENQ_API int enq_id(struct enq *e, enq_handle handle, char *id);
  * enq_adopt - take over a KEEP or LEASE lock whose process is gone: same id,
  * owner and key; ttl from now; a new token; it is this session's from now, and
  * for no peer.
+ *
+ * @grant  its new token, and in blocker.mode its mode (of a bridge's: unset).
  *
  * Returns: ENQ_OK, ENQ_REFUSED (its session lives, or it waits); as
  *          enq_find() when it is gone.
@@ -286,6 +316,39 @@ ENQ_API int enq_inherit(struct enq *e, struct enq_info *out, size_t n,
     size_t *got);
 
 /*
+ * enq_inherit_lock - the same for one lock, by its handle, whoever calls first.
+ *
+ * @out  the lock, as by enq_inherit().
+ *
+ * Returns: ENQ_OK; ENQ_REFUSED (who holds it lives, has abandoned it, or held
+ *          it for himself); as enq_unlock() when it is gone.
+ * Faults and blocking: as enq_unlock(); -EINVAL (no room).
+ */
+ENQ_API int enq_inherit_lock(struct enq *e, enq_handle handle,
+    struct enq_info *out);
+
+/*
+ * enq_orphans - which locks could be inherited? Told, and not taken over. For
+ * processes that share the work of one that is gone, and look every so often:
+ * where nobody has left anything since the last time, it costs next to nothing.
+ *
+ * @at   where the walk is: 0 before the first call, then as it was left.
+ * @out  room for n, at least ENQ_ORPHANS_LEAST.
+ * @got  how many were told of.
+ *
+ * One may be inherited, or over, by the time it is told of, and told of again
+ * in the next walk. `holder` is the same for all that one process has left, and
+ * another when somebody inherits it and is gone in turn.
+ *
+ * Returns: ENQ_OK: all have been told of; the next call begins anew.
+ *          ENQ_PENDING: there may be more: call again.
+ * Faults:  -EINVAL (no room), -EROFS, ENQ_EFORKED.
+ * Blocks:  never: a call reads about a thousand pages of the table at most.
+ */
+ENQ_API int enq_orphans(struct enq *e, uint64_t *at, struct enq_orphan *out,
+    size_t n, size_t *got);
+
+/*
  * enq_abandon - let go of a LEASE or KEEP lock of ours without giving it back:
  * from now it is an orphan, as if this process had died, but one that nobody
  * inherits. It stays until its ttl ends (LEASE), or until somebody adopts or
@@ -308,8 +371,9 @@ ENQ_API int enq_break(struct enq *e, const char *id);
  * enq_check - for a third party that was given a token: is the lock that it
  * belongs to held now? (Remembering the highest token seen needs no table.)
  *
- * @key    the lock's own: up to ENQ_KEY_FIELDS_MAX fields, ended by NULL;
- *         NULL: none. "@" is generic here as well.
+ * @key    the lock's own: up to ENQ_KEY_FIELDS_MAX fields, ended by NULL,
+ *         behind which nothing is read; NULL: none. "@" is generic here as
+ *         well.
  *
  * Returns: ENQ_OK: it is; ENQ_LOST: it is not, and one with a newer token is
  *          held on this key; ENQ_NOTHELD: neither.
@@ -426,6 +490,24 @@ ENQ_API int enq_cancel(struct enq *e, uint64_t ticket);
 ENQ_API int enq_fd(struct enq *e);
 
 /*
+ * enq_life_fd - a descriptor by which other processes keep our locks.
+ *
+ * From its first call on the session does not end when this process does, if a
+ * copy of the descriptor is open elsewhere: RELEASE locks are released once the
+ * last copy is closed, be it by exit, by kill -9 or by close(). It is for
+ * programs that take a lock for their children's work, as flock(1) does: let
+ * the child clear FD_CLOEXEC between fork() and exec(). Waiting requests end
+ * with this process all the same; enq_close() ends all, whoever has a copy. Who
+ * waits for such a lock notices its end within 40 ms.
+ *
+ * Returns: the descriptor, always the same, close-on-exec; it can be used for
+ *          nothing else. Do not close it here. Faults: -EROFS, ENQ_EFORKED,
+ *          -EOPNOTSUPP (a bridge's), -ESTALE (the space was removed), -ENOLCK,
+ *          and others of open(2).
+ */
+ENQ_API int enq_life_fd(struct enq *e);
+
+/*
  * enq_next - the next event, in the order in which they happened to each lock.
  *
  * None is lost: the result of a started request has its memory from the start.
@@ -445,11 +527,11 @@ ENQ_API int enq_next(struct enq *e, struct enq_event *event);
 /*
  * enq_list - holders first, then waiters, each by arrival.
  *
- * @name, @owner  exact; NULL or "" = all.
+ * @name, @owner  exact; NULL or "" = all. Longer than any can be: a fault.
  * @out, @n       room for n entries; NULL and 0 to count only.
  * @total         how many matched; may be more than n. May be NULL.
  *
- * Returns: ENQ_OK. Faults: -ENOMEM, ENQ_EFORKED, ENQ_ECORRUPT.
+ * Returns: ENQ_OK. Faults: -ENAMETOOLONG, -ENOMEM, ENQ_EFORKED, ENQ_ECORRUPT.
  * Blocks:  never stops the table. Each entry is consistent in itself; with
  *          a @name (and a writable attachment) all entries of that name are
  *          of one moment, and requests for that name wait meanwhile.

@@ -34,7 +34,8 @@
     X(ENQ_EFORKED, -5004, "attachment used in a child of its opener")          \
     X(ENQ_ENAMESPACE, -5005, "segment belongs to another time namespace")      \
     X(ENQ_EGONE, -5006, "segment was removed under us")                        \
-    X(ENQ_ELEASE, -5007, "this host's lease ran out")
+    X(ENQ_ELEASE, -5007, "this host's lease ran out")                          \
+    X(ENQ_EDIFFERS, -5008, "the space was made otherwise than asked for")
 
 enum enq_result {
 #define X(name, value, text) name = (value),
@@ -59,7 +60,8 @@ enum enq_mode {
    process is attached - a KEEP lock has no ttl any more. Ask for
    ENQ_FOREVER to be sure where nobody else may be there. */
 enum enq_death {
-    ENQ_DEATH_RELEASE = 0, /* ends with the holder */
+    ENQ_DEATH_RELEASE = 0, /* ends with the holder: with the last thread of its
+                              process, also one that SIGKILL cannot stop yet */
     ENQ_DEATH_LEASE = 1,   /* stays until its ttl (fail open) */
     ENQ_DEATH_KEEP = 2,    /* stays until adopted or broken (fail closed) */
 };
@@ -70,7 +72,8 @@ enum enq_death {
 #define ENQ_PEER_BYTES 128
 #define ENQ_KEY_BYTES 512 /* all fields of a key, each with its zero */
 #define ENQ_KEY_FIELDS_MAX 16
-#define ENQ_SET_MAX 64 /* locks of one set */
+#define ENQ_SET_MAX 64       /* locks of one set */
+#define ENQ_ORPHANS_LEAST 21 /* room for enq_orphans() */
 #define ENQ_FOREVER INT64_C(-1)
 
 struct enq;                  /* one attachment to a lock space */
@@ -85,8 +88,10 @@ enum enq_req_flags {
 struct enq_req {
     size_t size;
     const char *name;                    /* required */
-    const char *key[ENQ_KEY_FIELDS_MAX]; /* first NULL ends; "@" = any */
-    uint32_t literal;                    /* bit i: field i is not generic */
+    const char *key[ENQ_KEY_FIELDS_MAX]; /* "@" = any. All that are behind the
+                                            first NULL are NULL as well, or the
+                                            request is -EINVAL; "" is empty */
+    uint32_t literal;                    /* bit i: field i, an "@", is itself */
     uint32_t flags;                      /* enum enq_req_flags */
     enum enq_mode mode;                  /* required */
     enum enq_death on_death;
@@ -103,7 +108,7 @@ struct enq_req {
     uint32_t retries;     /* instead of queueing: attempts after the first */
     int64_t retry_ms;     /* first pause (0 = 5), doubled with full jitter */
     const char *peer;     /* for whom this process asks, where that is another:
-                             a host, an address, a session. Shown in lists;
+                             a host, an address. Shown in lists, so no secret;
                              nothing is decided by it. NULL or "" = none */
 };
 #ifndef __cplusplus
@@ -117,6 +122,8 @@ struct enq_blocker {
     char id[ENQ_ID_BYTES];
     int32_t pid; /* 0: its process is gone */
     uint8_t mode, waiting;
+    uint8_t dying; /* its process was killed, and a thread of it is still in
+                      the kernel: it has its locks until that has ended */
     int64_t age_ms, ttl_left_ms; /* ttl_left_ms: ENQ_FOREVER = no ttl */
     uint32_t queue;              /* requests waiting for this object */
 };
@@ -129,22 +136,32 @@ struct enq_grant {
 };
 
 struct enq_open_opts {
-    size_t size;    /* sizeof(struct enq_open_opts) */
-    uint32_t slots; /* most locks held + waiting in a new segment;
-                       0 = 10,000,000; memory is taken as they come, by
-                       pages of 21 (3, where name, key, owner and id take
-                       more than 76 bytes) that belong to one session
-                       each: slots is rounded up to whole pages */
-    uint32_t mode;  /* permissions of a new segment; 0 = 0600 */
-    const char
-        *compat;     /* mode table of a new segment: NULL = "enqueue", "sap" */
-    uint32_t strict; /* a new segment: nobody ever overtakes a waiter */
-    const char *owner; /* default owner; NULL = $ENQ_OWNER or user@host:pid */
-    int64_t grace_ms;  /* of a bridge: so long the session outlives its
-                          connection; 0 = 10 s. "?grace=0" means none */
-    const char *token; /* of a bridge: what shows who we are */
+    size_t size;        /* sizeof(struct enq_open_opts) */
+    uint32_t slots;     /* most locks held + waiting in a new segment;
+                           0 = 10,000,000; memory is taken as they come, by
+                           pages of 21 (3, where name, key, owner and id take
+                           more than 76 bytes) that belong to one session
+                           each: slots is rounded up to whole pages */
+    uint32_t mode;      /* permissions of a new segment; 0 = 0600 */
+    const char *compat; /* mode table: "enqueue", "sap"; NULL = as the space
+                           is, "enqueue" where it is new */
+    uint32_t strict;    /* enum enq_strict; 0 = as the space is, ENQ_STRICT_NO
+                           where it is new */
+    const char *owner;  /* default owner; NULL = $ENQ_OWNER or user@host:pid */
+    int64_t grace_ms;   /* of a bridge: so long the session outlives its
+                           connection; 0 = 10 s. "?grace=0" means none */
+    const char *token;  /* of a bridge: what shows who we are */
     const char *cafile, *certfile, *keyfile; /* of a bridge: refused yet */
     uint32_t flags;                          /* enum enq_open_flags */
+    const char *space_owner; /* the user, by name or number, whose file is used
+                                besides our own and root's; he makes it, as we
+                                would not be believed. As "?owner=" in the
+                                address. NULL = nobody else's */
+};
+
+enum enq_strict {
+    ENQ_STRICT_YES = 1, /* nobody ever overtakes a waiter */
+    ENQ_STRICT_NO = 2,  /* for a while (the bypass window) he may be */
 };
 
 enum enq_open_flags {
@@ -166,9 +183,12 @@ enum enq_event_kind {
                                another attachment has unlocked it */
     ENQ_EVENT_BLOCKING = 5, /* someone waits for this lock of ours:
                                .grant.blocker.owner. Once for each lock */
-    ENQ_EVENT_SESSION = 6,  /* of a bridge: .result 0 connected again, < 0 why
-                               there is no connection. Of several that are
-                               unread the last is told */
+    ENQ_EVENT_SESSION = 6,  /* of a bridge: .result 0 connected again, and
+                               our locks are ours unless told otherwise;
+                               ENQ_ELEASE: it has not answered for so long
+                               that RELEASE locks may be another's; else < 0
+                               why there is no connection. Of several that
+                               are unread the last is told */
 };
 
 struct enq_event {
@@ -188,11 +208,19 @@ struct enq_info {
     int64_t age_ms, ttl_ms, ttl_left_ms; /* ttl: ENQ_FOREVER = none */
     int32_t pid; /* as its own PID namespace numbers it; 0 = gone */
     uint8_t mode, waiting, orphaned, on_death, fields;
+    uint8_t dying; /* as in enq_blocker: it is held, and not orphaned yet */
     uint32_t literal;
     char owner[ENQ_OWNER_BYTES], name[ENQ_NAME_BYTES];
     char key[ENQ_KEY_BYTES]; /* the fields, each ended by a zero byte */
     char id[ENQ_ID_BYTES];
     char peer[ENQ_PEER_BYTES]; /* as in enq_req; "" = none */
+};
+
+/* A lock that is held by nobody who lives: see enq_orphans(). */
+struct enq_orphan {
+    enq_handle handle;
+    uint64_t holder;           /* a number for the process that is gone */
+    char peer[ENQ_PEER_BYTES]; /* for whom, as in enq_req */
 };
 
 struct enq_edge {

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/hash.h"
+#include "rules/spec.h"
 #include "table/heal.h"
 #include "table/hold.h"
 
@@ -111,8 +112,60 @@ int attempt_take_slowly(struct call *c, struct place *place)
     return 0;
 }
 
-/* Before the table is said to be full, what the dead have left is taken, and
-   what has run out. */
+/* How long to wait for what others give back. Who is stopped gives nothing: so
+   nobody waits again for a while when nothing came. */
+#define ASK_NS (100 * NS_PER_MS)
+#define DEAF_NS NS_PER_S
+#define ASK_LOOKS 16 /* where time is turned by hand */
+
+static struct slab_hoard hoard_for(const struct call *c)
+{
+    return slab_hoard_of(c->e->map, c->e->session.ref,
+        ask_payload_bytes(c->ask) > SMALL_PAYLOAD ? PAGE_LARGE : PAGE_SMALL);
+}
+
+/* Whoever keeps the room is named. */
+static int explain_hoard(const struct call *c, int rc,
+    const struct slab_hoard *hoard)
+{
+    const struct map *map = c->e->map;
+    char first[256];
+
+    snprintf(first, sizeof(first), "%s", enq_why());
+    return why(rc,
+        "%s; %u pages have no lock in them, but process %u, say, keeps them "
+        "and has not given them back (is it stopped?)",
+        first, hoard->pages,
+        shm_load(&at_session(map, hoard->of)->process.pid));
+}
+
+/* Whoever has pages with nothing in them gives them back. */
+static int take_from_others(struct call *c, struct place *place, int rc)
+{
+    struct session *s = &c->e->session;
+    struct seg_header *h = c->e->map->h;
+    mono_t now = sys.now(), until = mono_add_ns(now, ASK_NS);
+    struct slab_hoard hoard = hoard_for(c);
+    uint32_t given = shm_load_acquire(&h->given);
+    int looks = shm_load(&s->deaf_ns) <= now.ns ? ASK_LOOKS : 0;
+
+    if (hoard.pages > 0 && looks > 0)
+        slab_want(c->e->map);
+    while (page_is_short(rc) && hoard.pages > 0) {
+        if (looks-- == 0 || mono_reached(until, sys.now()))
+            return explain_hoard(c, rc, &hoard);
+        sys.wait(&(struct sys_watch){&h->given, given}, 1, until);
+        given = shm_load_acquire(&h->given);
+        rc = attempt_take_at_once(c, place);
+        hoard = hoard_for(c);
+        if (mono_reached(until, sys.now()))
+            shm_store(&s->deaf_ns, mono_add_ns(until, DEAF_NS).ns);
+    }
+    return rc;
+}
+
+/* Before anybody is told that there is no room: what the dead have left is
+   taken, what has run out, and what others do not use. */
 int attempt_take_in_need(struct call *c, struct place *place)
 {
     int rc;
@@ -120,6 +173,8 @@ int attempt_take_in_need(struct call *c, struct place *place)
     bury_dead(&c->e->session, c->t);
     hold_sweep_all(&c->e->session, c->t);
     rc = attempt_take_at_once(c, place);
+    if (unlikely(page_is_short(rc)))
+        rc = take_from_others(c, place, rc);
     if (rc == ENQ_EFULL) {
         thread_count(c->t, COUNT_OVERFLOWS);
         note_overflow(c->e, c->ask);
@@ -132,14 +187,14 @@ int attempt_take_in_need(struct call *c, struct place *place)
 void attempt_refusal_words(const void *facts, char *text, size_t n)
 {
     const struct refusal *r = facts;
-    char what[sizeof(r->texts)] = "";
+    struct key key = {
+        .bytes = r->texts, .fields = r->fields, .generic = r->generic};
+    char what[SPEC_BYTES];
 
-    for (unsigned i = 0; i < r->key_bytes; i++)
-        what[i] = r->texts[i] == '\0' ? '/' : r->texts[i];
-    snprintf(text, n, "\"%.*s\" is %s \"%.*s\" (%c, since %lld ms)",
-        r->key_bytes, what, r->waiting ? "waited for by" : "locked by",
-        r->owner_bytes, r->texts + r->key_bytes, mode_letter(r->mode),
-        (long long)r->age_ms);
+    spec_write(&key, what, sizeof(what));
+    snprintf(text, n, "\"%s\" is %s \"%s\" (%c, since %lld ms)", what,
+        r->waiting ? "waited for by" : "locked by", r->texts + r->key_bytes,
+        mode_letter(r->mode), (long long)r->age_ms);
 }
 
 void attempt_count(struct thread *t, int rc)

@@ -9,6 +9,7 @@
 
 #include "api/attachment.h"
 #include "api/helper.h"
+#include "table/page.h"
 #include "table/request.h"
 
 #define TTL_DEFAULT_MS (15 * 60 * 1000)
@@ -146,9 +147,10 @@ HOT int attempt_take_at_once(struct call *c, struct place *place)
     size_t others =
         (size_t)c->ask->owner_bytes + c->ask->id_bytes + c->ask->more_bytes;
 
-    if (unlikely(others >= SMALL_PAYLOAD || !slab_is_ready(s, c->t)))
+    if (unlikely(others >= SMALL_PAYLOAD))
         return attempt_take_slowly(c, place);
-    place->e = slab_pop(c->t);
+    if (unlikely(!slab_pop(s, c->t, &place->e)))
+        return attempt_take_slowly(c, place);
     if (unlikely(pack_into(c, place->e->payload, SMALL_PAYLOAD - others) !=
             0)) {
         slab_give(s, c->t, place->e);
@@ -161,7 +163,9 @@ HOT int attempt_take(struct call *c, struct place *place)
 {
     int rc = attempt_take_at_once(c, place);
 
-    return unlikely(rc == ENQ_EFULL) ? attempt_take_in_need(c, place) : rc;
+    return unlikely(rc != 0) && page_is_short(rc)
+        ? attempt_take_in_need(c, place)
+        : rc;
 }
 
 /* --- answers --- */
@@ -174,29 +178,30 @@ int attempt_failed(struct call *c, int rc);
 /* What a refusal says, if anybody asks. */
 struct refusal {
     int64_t age_ms;
-    uint8_t mode, waiting, key_bytes, owner_bytes;
-    char texts[128 + 64]; /* key, owner: as far as there is room */
+    uint8_t mode, waiting, fields;
+    uint16_t key_bytes, generic;
+    char texts[KEY_BYTES_MAX + ENQ_OWNER_BYTES]; /* key, owner */
 };
 _Static_assert(sizeof(struct refusal) <= WHY_FACTS_BYTES, "room for a refusal");
 
-/* name/field/field */
+/* Its key as a spec, and the owner. */
 void attempt_refusal_words(const void *facts, char *text, size_t n);
 
 HOT int refuse(int rc, const struct ask *ask, const struct enq_blocker *b)
 {
     struct refusal *r = why_later(attempt_refusal_words);
-    size_t key = key_bytes(&ask->key) - 1, owner = 0;
+    size_t key = key_bytes(&ask->key), owner = 0;
 
-    key = key < 128 ? key : 127;
     /* byte by byte: it was written a moment ago, in pieces, and to read more
        than a piece at once would stall */
-    while (owner < 63 && b->owner[owner] != '\0')
+    while (owner < ENQ_OWNER_BYTES - 1 && b->owner[owner] != '\0')
         owner++;
     r->age_ms = b->age_ms;
     r->mode = b->mode;
     r->waiting = b->waiting;
-    r->key_bytes = (uint8_t)key;
-    r->owner_bytes = (uint8_t)owner;
+    r->fields = ask->key.fields;
+    r->generic = ask->key.generic;
+    r->key_bytes = (uint16_t)key;
     memcpy(r->texts, ask->key.bytes, key);
     bytes_copy(r->texts + key, b->owner, owner + 1);
     return rc;
@@ -212,8 +217,7 @@ HOT int attempt_explain(int rc, const struct ask *ask,
     case ENQ_EXISTS:
         return why(rc, "a lock with id \"%.127s\" exists already", ask->id);
     case ENQ_CANCELLED:
-        return why(rc, "the request for \"%.64s\" was cancelled",
-            ask->key.bytes);
+        return why(rc, "the request for \"%s\" was cancelled", ask->key.bytes);
     case ENQ_ECORRUPT:
         return why(rc, "the segment is damaged: run lockctl doctor");
     default:

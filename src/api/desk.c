@@ -367,10 +367,9 @@ static bool is_before_its_result(struct round *round, const struct entry *entry)
 #define REST_NS (50 * NS_PER_MS)
 
 /* News of a held lock, if there is any, and room for the event. */
-static bool see_news(void *context, struct entry *entry)
+static bool see_news(void *context, struct entry *entry, uint64_t state)
 {
     struct round *round = context;
-    uint64_t state = shm_load_acquire(&entry->state);
     struct enq *e = round->e;
     struct notice n;
 
@@ -405,19 +404,20 @@ static bool see_news(void *context, struct entry *entry)
 static void answer_call(struct round *round, ref_t ref)
 {
     struct enq *e = round->e;
-    struct entry *entry = at_entry(e->map, ref);
+    struct entry *entry;
     struct started *r;
+    uint64_t state;
 
     if (ref == CALL_ALL)
         e->desk.all = e->desk.notices_due = true;
-    if (entry == NULL)
+    if (!entry_read(e->map, ref, &entry, &state))
         return;
     r = started_of(&e->desk, entry);
     if (r != NULL)
         look(e, round->t, r);
     /* of a lock that was granted just now, too: others may wait for it */
     if ((r == NULL || r->phase != STARTED_PENDING) && e->desk.listens)
-        see_news(round, entry);
+        see_news(round, entry, state);
 }
 
 /* When to come back for the rest. */
@@ -443,11 +443,11 @@ static mono_t answer_calls(struct round *round, mono_t now)
 
 /* --- a round --- */
 
-static bool greet(void *context, struct entry *entry)
+static bool greet(void *context, struct entry *entry, uint64_t state)
 {
     struct round *round = context;
 
-    notice_greet(&round->e->session, round->t, entry);
+    notice_greet(&round->e->session, round->t, entry, state);
     return true;
 }
 

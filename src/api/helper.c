@@ -20,7 +20,7 @@
 #include "table/notice.h"
 #include "table/wait.h"
 
-#define ROUND_NS NS_PER_S
+#define ROUND_NS sys_look_every(NS_PER_S)
 #define STACK_BYTES (128 * 1024)
 
 /* A session's life mutex and a slot's for each map: together no more than the
@@ -33,7 +33,7 @@ struct order {
     enum order_kind kind;
     struct enq *e;
     int rc;
-    char text[512];
+    char text[WHY_BYTES];
     bool done;
 };
 
@@ -109,6 +109,7 @@ static int do_begin(struct enq *e)
         return rc;
     }
     e->desk.seen = shm_load(&e->session.slot->calls);
+    e->wanted = shm_load(&e->map->h->wanted);
     cds_list_add(&e->node, &helper.attachments);
     return 0;
 }
@@ -132,7 +133,7 @@ static void carry_out(struct order *order)
     order->rc =
         order->kind == ORDER_BEGIN ? do_begin(order->e) : do_end(order->e);
     if (order->rc != 0)
-        strncpy(order->text, enq_why(), sizeof(order->text) - 1);
+        why_copy(order->text, sizeof(order->text), enq_why());
     helper.n += order->kind == ORDER_BEGIN ? order->rc == 0 : -1u;
     order->done = true;
     helper.order = NULL;
@@ -206,6 +207,22 @@ static mono_t round_if_due(mono_t next)
     return mono_add_ns(now, ROUND_NS);
 }
 
+/* Somebody has looked for room in vain: he gets what nobody here uses. */
+static void give_room(void)
+{
+    struct enq *e;
+
+    cds_list_for_each_entry (e, &helper.attachments, node) {
+        uint32_t wanted = e->cut ? e->wanted : shm_load(&e->map->h->wanted);
+
+        if (wanted == e->wanted)
+            continue;
+        e->wanted = wanted;
+        if (map_judge_whole(e->map) == 0)
+            slab_shed(&e->session);
+    }
+}
+
 /* What time brings next, for any session. Where a test turns the time, each
    who wants to know reads the clock. */
 static mono_t look_at_desks(bool death)
@@ -228,6 +245,7 @@ static mono_t look_at_desks(bool death)
 struct bed {
     struct sys_watch watches[SYS_WATCHES_MAX];
     unsigned n, lives; /* the first of the life words */
+    unsigned wants;    /* and what comes behind them */
     bool dead;         /* one is dead already, and not buried yet */
     bool full;         /* not all that call are watched: a tick must do */
 };
@@ -260,10 +278,32 @@ static void watch_lives(struct bed *bed, const struct enq *e)
 
         if (ref == 0 || shm_load(&map->sessions[i].keeper) == own)
             continue;
-        if (!session_watch(map, ref, room ? &bed->watches[bed->n] : &none))
-            bed->dead = true;
-        else
+        if (session_watch(map, ref, room ? &bed->watches[bed->n] : &none))
             bed->n += room;
+        else
+            bed->dead |= session_is_dead(map, ref);
+    }
+}
+
+/* As far as there is room: else it is seen each second. One word of each
+   space. */
+static void watch_wants(struct bed *bed)
+{
+    struct enq *e;
+
+    bed->wants = bed->n;
+    if (!sys_has_waitv())
+        return; /* no slices for that */
+    cds_list_for_each_entry (e, &helper.attachments, node) {
+        const uint32_t *word = &e->map->h->wanted;
+        unsigned i = bed->wants;
+
+        if (e->cut || bed->n == SYS_WATCHES_MAX)
+            continue;
+        while (i < bed->n && bed->watches[i].word != word)
+            i++;
+        if (i == bed->n)
+            bed->watches[bed->n++] = (struct sys_watch){word, e->wanted};
     }
 }
 
@@ -271,7 +311,7 @@ static void note_deaths(const struct bed *bed)
 {
     if (bed->dead)
         shm_store(&helper.death, 1);
-    for (unsigned i = bed->lives; i < bed->n; i++) {
+    for (unsigned i = bed->lives; i < bed->wants; i++) {
         const uint32_t *word = bed->watches[i].word;
 
         if (!life_word_is_dead(shm_load(word)))
@@ -282,7 +322,7 @@ static void note_deaths(const struct bed *bed)
 }
 
 /* Who cannot be buried yet is tried again so soon; then less and less often. */
-#define BURY_AGAIN_NS (5 * NS_PER_MS)
+#define BURY_AGAIN_NS NS_PER_MS
 
 static mono_t bury_again(const struct bed *bed, mono_t next)
 {
@@ -306,11 +346,13 @@ static void go_to_sleep(uint32_t heard, mono_t next)
     watch_calls(&bed);
     bed.lives = bed.n;
     cds_list_for_each_entry (e, &helper.attachments, node) {
+        bed.dead |= shm_load(&e->map->dying);
         if (!e->desk.waiting || e->cut)
             continue;
         waiting = true;
         watch_lives(&bed, e);
     }
+    watch_wants(&bed);
     next = bury_again(&bed, next);
     if (waiting || bed.full)
         sys.wait(bed.watches, bed.n, next);
@@ -337,6 +379,7 @@ static void *helper_main(void *nothing)
         /* those who wait first: to bury somebody may take long */
         if (shm_load(&helper.death))
             look_at_desks(true);
+        give_room();
         round = round_if_due(round);
         /* Awake: whoever lowers a deadline now must ring, and the bell is
            heard before we sleep. Partner: helper_watch_slow(). */

@@ -10,6 +10,7 @@
 #include "api/audit.h"
 #include "api/away.h"
 #include "api/helper.h"
+#include "sync/life.h"
 #include "table/ids.h"
 #include "table/inherit.h"
 
@@ -39,7 +40,7 @@ static int explain_promote(int rc, const struct enq_blocker *b)
 {
     if (b->owner[0] == '\0')
         return say(rc, "promote");
-    return why(rc, "cannot promote: %s \"%.64s\"",
+    return why(rc, "cannot promote: %s \"%s\"",
         rc == ENQ_LOST ? "lost to" : "locked by", b->owner);
 }
 
@@ -133,10 +134,9 @@ struct id_search {
     enq_handle handle;
 };
 
-static bool see_id(void *context, struct entry *e)
+static bool see_id(void *context, struct entry *e, uint64_t state)
 {
     struct id_search *search = context;
-    uint64_t state = shm_load_acquire(&e->state);
     char text[ENQ_ID_BYTES];
 
     if (!state_is_live(state))
@@ -156,6 +156,7 @@ static int find(struct enq *e, const char *id, enq_handle *handle)
     int rc;
 
     if (e->readonly) {
+        session_prove_all(e->map);
         slab_each(e->map, see_id, &search);
         *handle = search.handle;
         return *handle != 0 ? ENQ_OK : not_held(id);
@@ -248,6 +249,45 @@ ENQ_API int enq_inherit(struct enq *e, struct enq_info *out, size_t n,
     for (size_t i = 0; i < *got; i++)
         helper_note(e, out[i].handle);
     return say(rc, "inherit");
+}
+
+ENQ_API int enq_inherit_lock(struct enq *e, enq_handle handle,
+    struct enq_info *out)
+{
+    struct thread *t;
+    int rc = attachment_enter(e, &t);
+
+    if (rc == 0 && out == NULL)
+        rc = why(-EINVAL, "nowhere to tell what was inherited (NULL)");
+    if (rc != 0)
+        return rc == ATTACHMENT_AWAY ? away_refuse(e, "enq_inherit_lock()")
+                                     : rc;
+    rc = audit(e, t, inherit_lock(&e->session, t, handle, out));
+    if (rc == ENQ_OK)
+        helper_note(e, handle);
+    if (rc == ENQ_REFUSED)
+        return why(rc,
+            "the lock was left by nobody: who holds it lives, or "
+            "has abandoned it, or held it for himself");
+    return say(rc, "inherit");
+}
+
+ENQ_API int enq_orphans(struct enq *e, uint64_t *at, struct enq_orphan *out,
+    size_t n, size_t *got)
+{
+    struct thread *t;
+    int rc = attachment_enter(e, &t);
+
+    if (got != NULL)
+        *got = 0;
+    if (rc == 0 &&
+        (at == NULL || out == NULL || n < ENQ_ORPHANS_LEAST || got == NULL))
+        rc = why(-EINVAL,
+            "no room for the locks of the dead (NULL, or fewer than %d)",
+            ENQ_ORPHANS_LEAST);
+    if (rc != 0)
+        return rc == ATTACHMENT_AWAY ? away_refuse(e, "enq_orphans()") : rc;
+    return orphans(e->map, at, out, n, got);
 }
 
 ENQ_API int enq_abandon(struct enq *e, enq_handle handle, uint64_t token)

@@ -254,7 +254,7 @@ ENQ_API int enq_lock_spec(struct enq *e, const char *spec, const char *mode,
         return rc;
     req.mode = mode == NULL ? 0 : mode_from_letter(mode);
     if (req.mode == 0)
-        return why(-EINVAL, "unknown mode \"%.16s\": S, E, X or O",
-            mode == NULL ? "" : mode);
+        return why(-EINVAL, "unknown mode \"%.64s%s\": S, E, X or O",
+            WHY_CUT(mode == NULL ? "" : mode));
     return enq_lock(e, &req, grant);
 }

@@ -14,14 +14,21 @@
 #include "table/check.h"
 #include "table/heal.h"
 #include "table/hold.h"
+#include "table/page.h"
 #include "table/survey.h"
 #include "table/tell.h"
 
+/* Who is dead by now is known to be over, if he is: nobody else may be there
+   to find out. */
 static int begin_look(const struct enq *e)
 {
     int rc = attachment_look(e);
 
-    return rc == 0 ? map_judge_whole(e->map) : rc;
+    if (rc == 0)
+        rc = map_judge_whole(e->map);
+    if (rc == 0)
+        session_prove_all(e->map);
+    return rc;
 }
 
 /* --- list --- */
@@ -187,6 +194,15 @@ static const char *or_all(const char *text)
     return text == NULL || text[0] == '\0' ? NULL : text;
 }
 
+/* No lock has such a name or owner: not to be taken for an empty table. */
+static int judge_filter(const char *what, const char *text, size_t most)
+{
+    if (text == NULL || strnlen(text, most) < most)
+        return 0;
+    return why(-ENAMETOOLONG, "the %s \"%.64s...\" is longer than %zu", what,
+        text, most - 1);
+}
+
 ENQ_API int enq_list(struct enq *e, const char *name, const char *owner,
     struct enq_info *out, size_t n, size_t *total)
 {
@@ -196,6 +212,10 @@ ENQ_API int enq_list(struct enq *e, const char *name, const char *owner,
 
     if (rc == 0 && n > 0 && out == NULL)
         rc = why(-EINVAL, "nowhere to put the list (NULL)");
+    if (rc == 0)
+        rc = judge_filter("object name", name, ENQ_NAME_BYTES);
+    if (rc == 0)
+        rc = judge_filter("owner", owner, ENQ_OWNER_BYTES);
     if (rc == 0 && away)
         return remote_list(e->remote, l.filter.name, l.filter.owner, out, n,
             total);
@@ -251,7 +271,7 @@ static void look_for_dead(const struct map *map, struct check_report *report)
             check_note(report,
                 "the session of process %u is dead, and not "
                 "cleaned up yet",
-                map->sessions[i].pid);
+                map->sessions[i].process.pid);
     }
 }
 
@@ -268,8 +288,7 @@ static void look_at_room(const struct map *map, struct check_report *report)
     if ((stats.held + stats.waiting) * 10 > (uint64_t)map->entries_max * 9)
         check_note(report, "the table is nearly full: %llu of %u",
             (unsigned long long)(stats.held + stats.waiting), map->entries_max);
-    else if (shm_load(&map->h->slab_pages) >= map->h->slab_pages_max &&
-        shm_load(&map->h->orphan_pages) == 0)
+    else if (!page_is_left(map))
         check_note(report,
             "no page is left: sessions that need one more get ENQ_EFULL");
 }
@@ -280,8 +299,8 @@ static int doctor(struct enq *e, uint32_t flags, struct check_report *report)
     int rc;
 
     look_for_dead(e->map, report);
-    look_at_room(e->map, report);
     if (e->readonly) {
+        look_at_room(e->map, report);
         check_quiet(e->map, report);
         return 0;
     }
@@ -294,7 +313,10 @@ static int doctor(struct enq *e, uint32_t flags, struct check_report *report)
         if (rc == 0)
             hold_sweep_all(&e->session, t);
     }
-    return rc != 0 ? rc : check_table(e->map, t, report);
+    if (rc != 0)
+        return rc;
+    look_at_room(e->map, report); /* counts that were wrong are right by now */
+    return check_table(e->map, t, report);
 }
 
 ENQ_API int enq_doctor(struct enq *e, uint32_t flags, char *report, size_t n)
@@ -375,15 +397,19 @@ static void dump_slots(struct dump *d)
         if (s->ref == 0)
             continue;
         snprintf(text, sizeof(text), "session %08x pid %u%s loose %u\n", s->ref,
-            s->pid, session_is_dead(map, s->ref) ? " DEAD" : "", s->loose);
+            s->process.pid,
+            !session_is_dead(map, s->ref)      ? ""
+                : session_is_over(map, s->ref) ? " DEAD"
+                                               : " DYING",
+            s->loose);
         put(d, text);
     }
     for (uint32_t i = 0; i < map_threads(map); i++) {
         const struct thread_slot *t = &map->threads[i];
         if (t->ref == 0)
             continue;
-        snprintf(text, sizeof(text), "thread %08x pid %u%s\n", t->ref, t->pid,
-            thread_is_dead(map, t->ref) ? " DEAD" : "");
+        snprintf(text, sizeof(text), "thread %08x pid %u%s\n", t->ref,
+            t->process.pid, thread_is_dead(map, t->ref) ? " DEAD" : "");
         put(d, text);
     }
 }
@@ -445,12 +471,11 @@ static void dump_texts(struct dump *d, const struct entry *e)
     put(d, text);
 }
 
-static bool dump_entry(void *context, struct entry *e)
+static bool dump_entry(void *context, struct entry *e, uint64_t state)
 {
     static const char *const phases[] = {
         "free", "cached", "waiting", "held", "gone"};
     struct dump *d = context;
-    uint64_t state = shm_load_acquire(&e->state);
     char text[384];
 
     if (STATE_PHASE(state) < PHASE_WAITING || STATE_PHASE(state) > PHASE_GONE)

@@ -3,14 +3,15 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/helper.h"
 #include "api/options.h"
+#include "base/user.h"
 #include "segment/attach.h"
 #include "segment/file.h"
 #include "sync/life.h"
@@ -52,9 +53,9 @@ static int judge_compat(const char *compat, struct header_wish *make)
 
     if (number < 0)
         return why(-EINVAL,
-            "there is no mode table \"%.64s\": \"enqueue\", "
+            "there is no mode table \"%.64s%s\": \"enqueue\", "
             "\"sap\"",
-            compat);
+            WHY_CUT(compat));
     make->compat = (uint32_t)number;
     return 0;
 }
@@ -63,11 +64,14 @@ static int judge_opts(const struct enq_open_opts *o, struct map_wish *wish)
 {
     wish->make.slots = o->slots == 0 ? SLOTS_DEFAULT : o->slots;
     wish->make.mode = o->mode == 0 ? 0600 : o->mode;
-    wish->make.strict = o->strict != 0;
+    wish->make.strict = o->strict == ENQ_STRICT_YES;
     wish->readonly = (o->flags & ENQ_OPEN_READONLY) != 0;
     wish->existing = wish->readonly || (o->flags & ENQ_OPEN_EXISTING) != 0;
     if (o->flags & ~(uint32_t)(ENQ_OPEN_READONLY | ENQ_OPEN_EXISTING))
         return why(-EINVAL, "unknown flags %#x in the options", o->flags);
+    if (o->strict > ENQ_STRICT_NO)
+        return why(-EINVAL, "strict is %u: %d is yes, %d no, 0 as the space is",
+            o->strict, ENQ_STRICT_YES, ENQ_STRICT_NO);
     if (wish->make.slots > SLOTS_MAX)
         return why(-EINVAL, "%u slots are more than %u", o->slots, SLOTS_MAX);
     if ((wish->make.mode & 0600) != 0600 || wish->make.mode & ~0660u)
@@ -75,34 +79,121 @@ static int judge_opts(const struct enq_open_opts *o, struct map_wish *wish)
             "permissions %04o: the owner reads and writes, the group may, "
             "nobody else",
             o->mode);
-    if (o->owner != NULL &&
-        strnlen(o->owner, ENQ_OWNER_BYTES) >= ENQ_OWNER_BYTES)
-        return why(-ENAMETOOLONG, "the owner \"%.32s...\" is longer than %d",
-            o->owner, ENQ_OWNER_BYTES - 1);
     return judge_compat(o->compat, &wish->make);
 }
 
-/* user@host:pid, cut if need be where it is least telling. */
-static void default_owner(const char *wanted, char owner[ENQ_OWNER_BYTES])
+/* user@host:pid. Nothing of it is cut: a user with a long name is told by his
+   number, and no host's name is longer than 64 bytes. */
+static void own_owner(char owner[ENQ_OWNER_BYTES])
 {
-    char host[65] = "localhost", user[33];
-    struct passwd entry, *found = NULL;
-    char buf[1024];
+    char host[65] = "localhost", user[USER_NAME_BYTES];
 
-    if (wanted == NULL)
-        wanted = getenv("ENQ_OWNER");
-    if (wanted != NULL && strlen(wanted) < ENQ_OWNER_BYTES) {
-        memcpy(owner, wanted, strlen(wanted) + 1);
-        return;
-    }
     gethostname(host, sizeof(host) - 1);
     host[sizeof(host) - 1] = '\0';
-    getpwuid_r(geteuid(), &entry, buf, sizeof(buf), &found);
-    if (found != NULL)
-        snprintf(user, sizeof(user), "%s", found->pw_name);
-    else
-        snprintf(user, sizeof(user), "%u", (unsigned)geteuid());
+    user_name(geteuid(), user);
     snprintf(owner, ENQ_OWNER_BYTES, "%s@%s:%d", user, host, (int)getpid());
+}
+
+/* The user whose file may be used besides our own and root's: @said by the
+   address, or the options. He makes it, too: ours would be refused to him. */
+static int judge_space_owner(const char *said, const char *opted,
+    struct map_wish *wish)
+{
+    const char *user = opted != NULL ? opted : said;
+    int rc;
+
+    if (user == NULL)
+        return 0;
+    if (said != NULL && strcmp(said, user) != 0)
+        return why(-EINVAL,
+            "the space is said to be of two users: \"%.64s%s\" in the address, "
+            "\"%.64s%s\" in the options",
+            WHY_CUT(said), WHY_CUT(opted));
+    rc = user_find(user, &wish->trusted);
+    if (rc == 0 && wish->trusted != geteuid())
+        wish->existing = true;
+    return rc;
+}
+
+static int judge_owner(const char *owner, const char *whose)
+{
+    if (owner == NULL || strnlen(owner, ENQ_OWNER_BYTES) < ENQ_OWNER_BYTES)
+        return 0;
+    return why(-ENAMETOOLONG, "the owner \"%.32s...\"%s is longer than %d",
+        owner, whose, ENQ_OWNER_BYTES - 1);
+}
+
+static int default_owner(const char *wanted, char owner[ENQ_OWNER_BYTES])
+{
+    const char *named = wanted != NULL ? wanted : getenv("ENQ_OWNER");
+    int rc = judge_owner(named, wanted != NULL ? "" : " in $ENQ_OWNER");
+
+    if (rc == 0 && named != NULL)
+        memcpy(owner, named, strlen(named) + 1);
+    else if (rc == 0)
+        own_owner(owner);
+    return rc;
+}
+
+/* --- what a space is that exists --- */
+
+/* As it was made, by whomever; and as its file is now. */
+struct made {
+    const char *compat;
+    bool strict;
+    uint64_t slots;
+    uint32_t mode; /* 0: not to be known here */
+};
+
+/* What was left at its default is never refused. Fewer slots than asked for
+   would be felt when it is too late; more are no harm. The same with whom the
+   file keeps out, and whom it lets in. */
+static int judge_made(const struct enq *e, const struct enq_open_opts *o,
+    const struct made *made)
+{
+    if (o->compat != NULL && strcmp(o->compat, made->compat) != 0)
+        return why(ENQ_EDIFFERS,
+            "%s has the mode table \"%s\", and \"%s\" was asked for",
+            name_of(e), made->compat, o->compat);
+    if (o->strict != 0 && (o->strict == ENQ_STRICT_YES) != made->strict)
+        return why(ENQ_EDIFFERS, "%s is %s, and %s was asked for", name_of(e),
+            made->strict ? "strict" : "not strict",
+            made->strict ? "one that is not" : "a strict one");
+    if (o->slots > made->slots)
+        return why(ENQ_EDIFFERS,
+            "%s has room for %llu locks, and for %u was asked", name_of(e),
+            (unsigned long long)made->slots, o->slots);
+    if (o->mode != 0 && (made->mode & ~o->mode) != 0)
+        return why(ENQ_EDIFFERS,
+            "%s has the permissions %04o, and no more than %04o was asked for",
+            name_of(e), made->mode, o->mode);
+    return 0;
+}
+
+static int judge_space(const struct enq *e, const struct enq_open_opts *o)
+{
+    const struct seg_header *h = e->map->h;
+    struct made made = {e->map->modes->name, e->map->strict, h->slots_max, 0};
+    struct stat st;
+
+    if (o->mode != 0 && fstat(e->map->fd, &st) == 0)
+        made.mode = st.st_mode & 0777;
+    return judge_made(e, o, &made);
+}
+
+/* Its bridge is asked only where that matters. */
+static int judge_away(const struct enq *e, const struct enq_open_opts *o)
+{
+    struct enq_stats stats = {.size = sizeof(stats)};
+    int rc;
+
+    if (o->compat == NULL && o->strict == 0 && o->slots == 0)
+        return 0;
+    rc = remote_stat(e->remote, &stats);
+    if (rc != 0)
+        return rc;
+    return judge_made(e, o,
+        &(struct made){stats.compat, stats.strict != 0, stats.slots_max, 0});
 }
 
 /* --- open and close --- */
@@ -143,6 +234,8 @@ static void put_map(struct enq *e)
     bool fresh;
 
     process_enter(&fresh);
+    if (e->life_fd >= 0)
+        close(e->life_fd);
     shm_store(&e->map->attachments, e->map->attachments - 1);
     map_put(e->map);
     process_leave();
@@ -161,25 +254,29 @@ static void discard(struct enq *e)
     free(e);
 }
 
-static int begin(struct enq *e, const struct map_wish *wish)
+static int begin(struct enq *e, const struct map_wish *wish,
+    const struct enq_open_opts *o)
 {
     /* before anything is made */
     int rc = e->readonly ? 0 : life_possible();
 
     if (rc == 0)
         rc = get_map(e, wish);
-    if (rc != 0 || e->readonly)
+    if (rc != 0)
         return rc;
-    rc = helper_begin(e);
+    rc = judge_space(e, o);
+    if (rc == 0 && !e->readonly)
+        rc = helper_begin(e);
     if (rc != 0)
         put_map(e);
     return rc;
 }
 
-/* The segment is the bridge's affair: what concerns a new one is ignored. */
+/* A bridge's space exists. */
 static int begin_away(struct enq *e, const char *address,
     const struct enq_open_opts *o)
 {
+    int rc;
     struct remote_wish wish = {
         enter_process(), address, e->owner, o->token, o->grace_ms};
 
@@ -193,7 +290,24 @@ static int begin_away(struct enq *e, const char *address,
     if (o->grace_ms < 0)
         return why(-EINVAL, "the grace period is negative (%lld ms)",
             (long long)o->grace_ms);
-    return remote_open(&e->remote, &wish);
+    rc = remote_open(&e->remote, &wish);
+    if (rc != 0)
+        return rc;
+    rc = judge_away(e, o);
+    if (rc != 0)
+        remote_close(e->remote);
+    return rc;
+}
+
+static int begin_here(struct enq *e, const char *address,
+    const struct enq_open_opts *o, struct map_wish *wish)
+{
+    const char *owner;
+    int rc = file_path(address, e->path, &owner);
+
+    if (rc == 0)
+        rc = judge_space_owner(owner, o->space_owner, wish);
+    return rc == 0 ? begin(e, wish, o) : rc;
 }
 
 ENQ_API int enq_open(struct enq **out, const char *address,
@@ -217,16 +331,13 @@ ENQ_API int enq_open(struct enq **out, const char *address,
     if (e == NULL)
         return why(-ENOMEM, "out of memory");
     e->readonly = wish.readonly;
+    e->life_fd = -1;
     desk_begin(&e->desk);
-    default_owner(o.owner, e->owner);
     address = file_address(address);
-    if (remote_is_named(address)) {
-        rc = begin_away(e, address, &o);
-    } else {
-        rc = file_path(address, e->path);
-        if (rc == 0)
-            rc = begin(e, &wish);
-    }
+    rc = default_owner(o.owner, e->owner);
+    if (rc == 0)
+        rc = remote_is_named(address) ? begin_away(e, address, &o)
+                                      : begin_here(e, address, &o, &wish);
     if (rc != 0)
         discard(e);
     else
@@ -278,14 +389,13 @@ static bool is_strange(const char *path)
         memcmp(&begin, &none, (size_t)n) != 0;
 }
 
-static int remove_and_tell(const char *path)
+static int remove_and_tell(const char *path, const struct map_wish *wish)
 {
-    struct map_wish wish = {.existing = true};
     struct map *map = NULL;
     int rc = 0;
 
-    if (map_attach(path, &wish, &map) != 0)
-        map = NULL; /* damaged, or of another kind: it goes all the same */
+    if (map_attach(path, wish, &map) != 0)
+        map = NULL; /* damaged, or a stranger's: it goes all the same */
     if (map == NULL && is_strange(path))
         return why(-EINVAL, "%s is no lock space: not removed", path);
     if (map != NULL)
@@ -302,14 +412,18 @@ static int remove_and_tell(const char *path)
 
 ENQ_API int enq_unlink(const char *address)
 {
+    struct map_wish wish = {.existing = true};
     char path[FILE_PATH_BYTES];
-    int rc = file_path(address, path);
+    const char *owner;
+    int rc = file_path(address, path, &owner);
 
+    if (rc == 0)
+        rc = judge_space_owner(owner, NULL, &wish);
     if (rc != 0)
         return rc;
     if (enter_process() == 0)
         return -ENOMEM;
-    rc = remove_and_tell(path);
+    rc = remove_and_tell(path, &wish);
     process_leave();
     return rc;
 }

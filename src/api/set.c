@@ -19,10 +19,9 @@
 
 int lock_set_explain(int rc, unsigned i)
 {
-    char text[200];
+    char text[WHY_BYTES];
 
-    strncpy(text, enq_why(), sizeof(text) - 1);
-    text[sizeof(text) - 1] = '\0';
+    why_copy(text, sizeof(text), enq_why());
     return why(rc, "lock %u of the set: %s", i + 1, text);
 }
 
@@ -45,7 +44,7 @@ int lock_set_unity(const struct enq_req *first, const struct ask *lead,
     const struct enq_req *req, const struct ask *ask)
 {
     if (lead->owner != ask->owner && strcmp(lead->owner, ask->owner) != 0)
-        return why(-EINVAL, "its owner \"%.32s\" is not \"%.32s\", the first's",
+        return why(-EINVAL, "its owner \"%s\" is not \"%s\", the first's",
             ask->owner, lead->owner);
     if (req->wait_ms != first->wait_ms || req->flags != first->flags ||
         req->retries != first->retries || req->retry_ms != first->retry_ms)
@@ -57,7 +56,7 @@ int lock_set_unity(const struct enq_req *first, const struct ask *lead,
 static int explain_odds(const struct set *set, uint32_t i, uint32_t other)
 {
     return why(-EINVAL,
-        "locks %u and %u of the set exclude each other: %c on \"%.32s\"",
+        "locks %u and %u of the set exclude each other: %c on \"%s\"",
         other + 1, i + 1, mode_letter(set->member[i].ask.mode),
         set->member[i].ask.key.bytes);
 }

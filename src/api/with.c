@@ -68,10 +68,10 @@ ENQ_API int enq_check(struct enq *e, const char *name, const char *const *key,
     else if (rc == 0)
         rc = hold_check(&e->session, t, &packed, token);
     if (rc == ENQ_LOST)
-        return why(rc, "token %llu is not the newest of \"%.64s\"",
+        return why(rc, "token %llu is not the newest of \"%s\"",
             (unsigned long long)token, name);
     if (rc == ENQ_NOTHELD)
-        return why(rc, "no lock with token %llu is held on \"%.64s\"",
+        return why(rc, "no lock with token %llu is held on \"%s\"",
             (unsigned long long)token, name);
     return rc;
 }

@@ -14,11 +14,18 @@
 
 void (*point_hook)(const struct point *);
 
-static unsigned long passes;
+struct armed {
+    const char *variable;
+    int signal;
+    unsigned long passes;
+};
 
-static void die_if_armed(const char *name)
+static struct armed crash = {"ENQ_CRASH", SIGKILL, 0};
+static struct armed stop = {"ENQ_STOP", SIGSTOP, 0};
+
+static void signal_if_armed(struct armed *a, const char *name)
 {
-    const char *armed = getenv("ENQ_CRASH");
+    const char *armed = getenv(a->variable);
     size_t n = strlen(name);
     unsigned long nth = 1;
 
@@ -28,13 +35,14 @@ static void die_if_armed(const char *name)
         nth = strtoul(armed + n + 1, NULL, 10);
     else if (armed[n] != '\0')
         return;
-    if (__atomic_add_fetch(&passes, 1, __ATOMIC_RELAXED) == nth)
-        kill(getpid(), SIGKILL);
+    if (__atomic_add_fetch(&a->passes, 1, __ATOMIC_RELAXED) == nth)
+        kill(getpid(), a->signal);
 }
 
 void point_pass(const struct point *p)
 {
-    die_if_armed(p->name);
+    signal_if_armed(&crash, p->name);
+    signal_if_armed(&stop, p->name);
     if (point_hook != NULL)
         point_hook(p);
 }

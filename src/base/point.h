@@ -8,7 +8,8 @@
  * so that a test can tell which ones it never reached.
  *
  * With ENQ_CRASH=grant.stored:3 in its environment a process kills itself with
- * SIGKILL the third time that it passes the named point there. A test that
+ * SIGKILL the third time that it passes the named point there; with ENQ_STOP it
+ * stops itself, until a SIGCONT, for what others may do meanwhile. A test that
  * wants all of them sets point_hook. In the released library there is nothing
  * of this.
  */

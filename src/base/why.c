@@ -11,19 +11,52 @@
 #include "base/assert.h"
 #include "enq.h"
 
-static __thread char why_text[512];
+static __thread char why_text[WHY_BYTES];
 static __thread why_words_fn *why_words; /* NULL: why_text is the sentence */
 static __thread _Alignas(8) char why_facts[WHY_FACTS_BYTES];
 
+static const char mark[] = "..."; /* what is behind it had no room */
+
+static size_t show_byte(char *out, char byte)
+{
+    unsigned char b = (unsigned char)byte;
+
+    if (b >= 0x20 && b != 0x7f) {
+        *out = byte;
+        return 1;
+    }
+    return (size_t)snprintf(out, sizeof("\\xHH"), "\\x%02x", b);
+}
+
+/* One line, whatever the texts are that it quotes. */
+static void keep(const char *raw)
+{
+    size_t used = 0, room = sizeof(why_text) - sizeof(mark) - sizeof("\\xHH");
+
+    for (; *raw != '\0' && used < room; raw++)
+        used += show_byte(why_text + used, *raw);
+    why_text[used] = '\0';
+    if (*raw != '\0')
+        memcpy(why_text + used, mark, sizeof(mark));
+}
+
 int why(int result, const char *format, ...)
 {
+    char raw[WHY_BYTES];
     va_list args;
 
     why_words = NULL;
     va_start(args, format);
-    vsnprintf(why_text, sizeof(why_text), format, args);
+    vsnprintf(raw, sizeof(raw), format, args);
     va_end(args);
+    keep(raw);
     return result;
+}
+
+void why_copy(char *out, size_t n, const char *text)
+{
+    if ((size_t)snprintf(out, n, "%s", text) >= n)
+        memcpy(out + n - sizeof(mark), mark, sizeof(mark));
 }
 
 void *why_later(why_words_fn *words)
@@ -34,8 +67,12 @@ void *why_later(why_words_fn *words)
 
 ENQ_API const char *enq_why(void)
 {
-    if (why_words != NULL)
-        why_words(why_facts, why_text, sizeof(why_text));
+    char raw[WHY_BYTES];
+
+    if (why_words != NULL) {
+        why_words(why_facts, raw, sizeof(raw));
+        keep(raw);
+    }
     why_words = NULL;
     return why_text[0] != '\0' ? why_text : "nothing went wrong so far";
 }

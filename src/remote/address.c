@@ -33,16 +33,16 @@ static int parse_options(const char *text, const char *rest,
     if (rest == NULL)
         return 0;
     if (!begins(rest, "?grace="))
-        return why(-EINVAL, "\"%.200s\": \"%.64s\" is no option: ?grace=MS",
-            text, rest);
+        return why(-EINVAL, "\"%.*s%s\": \"%.*s\" is no option: ?grace=MS",
+            WHY_ADDRESS(text), WHY_OPTION(rest));
     rest += strlen("?grace=");
     errno = 0;
     ms = strtoll(rest, &end, 10);
     if (rest[0] < '0' || rest[0] > '9' || *end != '\0' || errno != 0 ||
         ms > GRACE_MOST_MS)
         return why(-EINVAL,
-            "\"%.200s\": a grace period is 0 to %d milliseconds", text,
-            GRACE_MOST_MS);
+            "\"%.*s%s\": a grace period is 0 to %d milliseconds",
+            WHY_ADDRESS(text), GRACE_MOST_MS);
     out->grace_ms = ms;
     return 0;
 }
@@ -64,8 +64,8 @@ static int parse_unix(const char *text, size_t n, struct address *out)
     n -= strlen("unix:");
     out->local = true;
     if (n == 0 || path[0] != '/')
-        return why(-EINVAL, "\"%.200s\": unix: is followed by a path from /",
-            text);
+        return why(-EINVAL, "\"%.*s%s\": unix: is followed by a path from /",
+            WHY_ADDRESS(text));
     if (!take(out->path, sizeof(out->path), path, n))
         return why(-ENAMETOOLONG,
             "the path of \"%.120s...\" is longer than %zu bytes", text,
@@ -111,13 +111,15 @@ static int parse_tcp(const char *text, size_t n, struct address *out)
         (port[0] != ':' ||
             !take(out->port, sizeof(out->port), port + 1, n - bytes - 1) ||
             !port_is_fine(out->port)))
-        return why(-EINVAL, "\"%.200s\": behind the host there is :PORT", text);
+        return why(-EINVAL, "\"%.*s%s\": behind the host there is :PORT",
+            WHY_ADDRESS(text));
     if (bracketed) {
         host++;
         bytes -= 2;
     }
     if (bytes == 0)
-        return why(-EINVAL, "\"%.200s\": no host: tcp://HOST:PORT", text);
+        return why(-EINVAL, "\"%.*s%s\": no host: tcp://HOST:PORT",
+            WHY_ADDRESS(text));
     if (!take(out->host, sizeof(out->host), host, bytes))
         return why(-ENAMETOOLONG,
             "the host of \"%.100s...\" is longer than %d bytes", text,
@@ -134,7 +136,8 @@ int address_parse(const char *text, struct address *out)
     memset(out, 0, sizeof(*out));
     if (begins(text, "tls://"))
         return why(-EOPNOTSUPP,
-            "\"%.200s\": this version has tcp:// and unix: only", text);
+            "\"%.*s%s\": this version has tcp:// and unix: only",
+            WHY_ADDRESS(text));
     rc = parse_options(text, rest, out);
     if (rc != 0)
         return rc;

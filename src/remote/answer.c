@@ -41,6 +41,7 @@ static const struct field tops[] = {
     TOP(FIELD_I64, "FINDINGS", a.findings),
     TOP(FIELD_TEXT, "REPORT", a.report),
     TOP(FIELD_TEXT, "SESSION", a.session),
+    TOP(FIELD_I64, "GRACE", a.grace_ms),
     TOP(FIELD_I64, "KEEPALIVE", a.keepalive_ms),
     TOP(FIELD_U8, "RESUMED", a.resumed),
     TOP(FIELD_VALUE, "LIMITS", limits),
@@ -55,6 +56,7 @@ static const struct field blockers[] = {
     BLOCKER(FIELD_I32, "pid", pid),
     BLOCKER(FIELD_MODE, "mode", mode),
     BLOCKER(FIELD_U8, "waiting", waiting),
+    BLOCKER(FIELD_U8, "dying", dying),
     BLOCKER(FIELD_I64, "age", age_ms),
     BLOCKER(FIELD_I64, "ttl", ttl_left_ms),
     BLOCKER(FIELD_U32, "queue", queue),
@@ -70,7 +72,7 @@ void answer_read(struct answer *a, struct scan_value *values, char *bytes)
     struct raw raw = {.a = {.bytes = bytes}};
 
     raw.a.msg = raw.a.owner = raw.a.id = raw.a.report = "";
-    raw.a.total = raw.a.findings = -1;
+    raw.a.total = raw.a.findings = raw.a.grace_ms = -1;
     raw.a.result = -EPROTO; /* unless it says */
     fields_read(raw.a.bytes, values, tops, N(tops), &raw);
     if (raw.blocker != NULL) {
@@ -130,6 +132,7 @@ static const struct field row_fields[] = {
     ROW(FIELD_CHARS, "owner", owner),
     ROW(FIELD_U8, "waiting", waiting),
     ROW(FIELD_U8, "orphaned", orphaned),
+    ROW(FIELD_U8, "dying", dying),
     ROW(FIELD_DEATH, "onDeath", on_death),
     ROW(FIELD_I32, "pid", pid),
     ROW(FIELD_CHARS, "peer", peer),

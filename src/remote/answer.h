@@ -28,6 +28,7 @@ struct answer {
     const char *report;
 
     const char *session; /* of hello, to the end */
+    int64_t grace_ms;    /* -1: not told */
     int64_t keepalive_ms, request_bytes, list_entries;
     uint8_t resumed;
 

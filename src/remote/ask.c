@@ -28,8 +28,8 @@ int ask_judge(const char *what, const char *text)
 {
     return text == NULL || text_is_utf8(text)
         ? 0
-        : why(-EILSEQ, "the %s \"%.64s\" is no UTF-8: a bridge wants texts",
-              what, text);
+        : why(-EILSEQ, "the %s \"%.64s%s\" is no UTF-8: a bridge wants texts",
+              what, WHY_CUT(text));
 }
 
 /* --- members --- */

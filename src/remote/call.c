@@ -147,6 +147,8 @@ void call_answered(struct remote *r, const struct answer *a)
         is_pending(c, a);
     if (c->started && a->result == ENQ_PENDING) {
         c->phase = CALL_PENDING;
+        c->waited_at = c->put_at;
+        sure_answered(r, c->put_at);
         pthread_mutex_unlock(&r->mutex);
         return;
     }
@@ -155,13 +157,14 @@ void call_answered(struct remote *r, const struct answer *a)
     wanted = !c->abandoned;
     c->result = a->result;
     if (a->msg[0] != '\0')
-        snprintf(c->why, sizeof(c->why), "%s", a->msg);
+        why_copy(c->why, sizeof(c->why), a->msg);
     pthread_mutex_unlock(&r->mutex);
     if (!wanted)
         settle(r, c, a);
     else if (c->take != NULL)
         c->take(r, c, a);
     pthread_mutex_lock(&r->mutex);
+    sure_answered(r, c->put_at);
     c->phase = before;
     conclude(r, c);
     call_push(r);

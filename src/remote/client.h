@@ -71,13 +71,15 @@ struct call {
     bool again;        /* it was sent more than once */
     bool cancelled;    /* the bridge has said so: it is not asked for again */
     mono_t sent_at;    /* before the bridge had it: the begin of a ttl */
+    mono_t put_at;     /* the same, of the last time that it was sent */
+    mono_t waited_at;  /* until then, at least, on connections before this */
     enq_handle handle; /* what it is about */
     uint64_t token;
     int64_t ttl_ms;
     call_take_fn *take; /* what is done with the answer; NULL: nothing */
     void *to;           /* for take */
     int result;
-    char why[240];
+    char why[512];
     pthread_cond_t done;
     struct cds_list_head asleep; /* of remote.sleepers, while its caller is */
 };
@@ -109,10 +111,12 @@ struct held {
     int64_t beat_ms;       /* 0: never */
     enq_handle handle;
     uint64_t token;
-    mono_t ends; /* by our clock: not after the bridge's */
+    mono_t ends;      /* by our clock: not after the bridge's */
+    mono_t ends_late; /* nor before it */
     int64_t ttl_ms;
     uint8_t on_death;
-    int result;                  /* ENQ_OK: it is ours; else why not */
+    bool suspect; /* its session may have been over since it was asked for */
+    int result;   /* ENQ_OK: it is ours; else why not */
     char asker[ENQ_OWNER_BYTES]; /* who waits for it */
     char taker[ENQ_OWNER_BYTES]; /* who has it */
 };
@@ -121,7 +125,7 @@ struct held_all {
     pthread_mutex_t mutex;
     struct number_map by_handle;
     struct cds_list_head locks, gone, doubts, news;
-    size_t n_gone;
+    size_t n_gone, n_suspect;
     struct heap beats;
     struct news session; /* connected, disconnected */
     int session_result;
@@ -154,6 +158,17 @@ struct started {
     uint32_t index;             /* whose it is, of a set */
 };
 
+/* --- the session --- */
+
+/* Until when it cannot be over (sure.c). */
+struct sure {
+    int64_t grace_ms; /* as the bridge says; atomic */
+    mono_t at;        /* a request that was answered had been sent then */
+    mono_t lost_at;   /* the same, when the connection before this was lost */
+    int64_t until_ns; /* atomic */
+    bool suspect;     /* the reader's own: it has told so */
+};
+
 /* --- the attachment --- */
 
 enum link_phase {
@@ -184,6 +199,7 @@ struct remote {
     struct cds_list_head sleepers; /* callers who wait and do not read */
     uint32_t n_links;              /* connections so far */
     uint64_t hello;                /* the number of its hello */
+    mono_t greeted_at;             /* when that was sent */
     struct text out;
     size_t out_at;
     bool stuck;   /* the reader goes on writing when the socket can */
@@ -201,6 +217,8 @@ struct remote {
 
     mono_t heard_at; /* changed by who has the baton */
 
+    struct sure sure;
+
     struct held_all held;
 
     /* of who has the baton */
@@ -213,7 +231,6 @@ struct remote {
     int bell;
     uint32_t n_seen; /* of n_readings */
     mono_t pinged_at;
-    mono_t lost_at; /* the last that was heard on the connection before */
     uint64_t dice;
     int64_t pause_ms;
 };
@@ -254,6 +271,9 @@ void call_free(struct call *c);
 void call_fail(struct remote *r, struct call *c, int result, const char *why);
 /* Sends what may be sent. */
 void call_push(struct remote *r);
+/* When it was not granted yet, as requests sent behind it were answered before,
+   the last of them sent at @sure_at. */
+mono_t call_waited_at(const struct call *c, mono_t sure_at);
 /* The connection is a new one. */
 void call_send_again(struct remote *r);
 /* A started one is: its result is on its way, or lost with the bridge. */
@@ -268,9 +288,13 @@ bool call_flush(struct remote *r);
 bool held_begin(struct held_all *all);
 void held_end(struct held_all *all);
 
-/* @since  its ttl has begun then, or later */
+/* When a ttl began: not before the one, nor after the other. */
+struct since {
+    mono_t least, most;
+};
+
 void held_add(struct remote *r, const struct enq_grant *g,
-    const struct want *want, mono_t since);
+    const struct want *want, struct since since);
 /* It is given back, or a call has told that it is gone: that is no news. */
 void held_drop(struct remote *r, enq_handle handle, uint64_t token);
 /* That is. */
@@ -283,14 +307,23 @@ void held_renewed(struct remote *r, enq_handle handle, mono_t since,
 /* Its grant has been told of: now it may be told what happens to it. */
 void held_show(struct held_all *all, enq_handle handle);
 void held_promoted(struct remote *r, enq_handle handle, uint64_t token);
-/* False: none that we know of. @result: ENQ_OK, or why it is gone. */
+/*
+ * False: none that we know of. @result: ENQ_OK; why it is gone; ENQ_ELEASE: it
+ * may be another's; ENQ_PENDING: its bridge knows.
+ */
 bool held_look(struct remote *r, enq_handle handle, int *result);
 bool held_has(struct remote *r, enq_handle handle, uint64_t token);
+/* The bridge has said so. */
+void held_confirm(struct remote *r, enq_handle handle);
 
-/* After a new connection: each is to be asked about; or the session is over. */
-void held_doubt_all(struct remote *r);
+/* After a new connection: each is to be asked about; or the session is over.
+   @suspect: until they have been they are. */
+void held_doubt_all(struct remote *r, bool suspect);
+bool held_has_suspects(struct remote *r);
 void held_session_over(struct remote *r);
 enq_handle held_next_doubt(struct remote *r); /* 0: none */
+/* It could not be asked about. */
+void held_doubt_again(struct remote *r, enq_handle handle);
 
 enq_handle held_next_beat(struct remote *r, mono_t now); /* 0: none is due */
 mono_t held_first_beat(struct remote *r);
@@ -303,6 +336,28 @@ void news_drop(struct held_all *all, struct news *news);
 void news_session(struct remote *r, int result);
 void news_event(struct remote *r, const struct answer *a);
 void news_result(struct remote *r, struct started *s);
+
+/* --- sure.c --- */
+
+void sure_begin(struct remote *r);
+/* The answer to a hello that was sent then. Under the mutex, as the next two.
+ */
+void sure_greeted(struct remote *r, int64_t grace_ms, mono_t sent_at);
+/* That to another request. */
+void sure_answered(struct remote *r, mono_t sent_at);
+/* The connection is lost. */
+void sure_lost(struct remote *r);
+
+/* May the session be over? By any thread. */
+bool sure_is_over(const struct remote *r, mono_t now);
+/* Its grace period is too short for us to know: the bridge is asked. */
+bool sure_has_to_ask(const struct remote *r);
+/* How often something is to be answered. Under the mutex. */
+int64_t sure_ping_ms(const struct remote *r);
+
+/* By the reader: tells when the session becomes suspect, and when it is ours
+   again. Then: when to come back for that. */
+mono_t sure_watch(struct remote *r, mono_t now);
 
 /* --- hear.c --- */
 

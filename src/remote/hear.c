@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/why.h"
 #include "remote/answer.h"
 #include "remote/client.h"
 #include "sync/sys.h"
@@ -22,7 +23,7 @@
 void remote_note(struct remote *r, int rc, const char *text)
 {
     r->fault = rc;
-    snprintf(r->fault_why, sizeof(r->fault_why), "%s", text);
+    why_copy(r->fault_why, sizeof(r->fault_why), text);
 }
 
 int remote_broken(struct remote *r, int rc, const char *text)

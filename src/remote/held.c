@@ -44,9 +44,16 @@ static void end_beat(struct held_all *all, struct held *h)
     h->beat_ms = 0;
 }
 
+static void set_suspect(struct held_all *all, struct held *h, bool suspect)
+{
+    all->n_suspect += (size_t)suspect - (size_t)h->suspect;
+    h->suspect = suspect;
+}
+
 static void forget(struct held_all *all, struct held *h)
 {
     end_beat(all, h);
+    set_suspect(all, h, false);
     news_drop(all, &h->news);
     cds_list_del(&h->doubt);
     cds_list_del(&h->node);
@@ -93,7 +100,7 @@ static void add(struct held_all *all, struct held *h, const struct want *want,
 
 /* Without memory for it, its bridge is asked each time. */
 void held_add(struct remote *r, const struct enq_grant *g,
-    const struct want *want, mono_t since)
+    const struct want *want, struct since since)
 {
     struct held *h = calloc(1, sizeof(*h));
 
@@ -106,9 +113,10 @@ void held_add(struct remote *r, const struct enq_grant *g,
     h->ttl_ms = want->ttl_ms;
     h->on_death = want->on_death;
     h->news.held_back = want->is_event;
-    h->ends = mono_add_ms(since, want->ttl_ms);
+    h->ends = mono_add_ms(since.least, want->ttl_ms);
+    h->ends_late = mono_add_ms(since.most, want->ttl_ms);
     pthread_mutex_lock(&r->held.mutex);
-    add(&r->held, h, want, since);
+    add(&r->held, h, want, since.most);
     pthread_mutex_unlock(&r->held.mutex);
     if (want->beat_ms != 0)
         remote_ring(r);
@@ -133,18 +141,22 @@ void held_show(struct held_all *all, enq_handle handle)
         news_show(all, &h->news);
 }
 
+/* Not before its news has been read: of what was read late there are more. */
 static void trim(struct held_all *all)
 {
-    struct held *h = cds_list_first_entry(&all->gone, struct held, node);
+    while (all->n_gone > GONE_KEPT) {
+        struct held *h = cds_list_first_entry(&all->gone, struct held, node);
 
-    if (all->n_gone > GONE_KEPT && cds_list_empty(&h->news.node) &&
-        !h->news.held_back)
+        if (!cds_list_empty(&h->news.node) || h->news.held_back)
+            return;
         forget(all, h);
+    }
 }
 
 static void go(struct held_all *all, struct held *h, int result)
 {
     end_beat(all, h);
+    set_suspect(all, h, false);
     h->result = result;
     cds_list_del_init(&h->doubt);
     cds_list_del(&h->node);
@@ -205,7 +217,8 @@ void held_renewed(struct remote *r, enq_handle handle, mono_t since,
     pthread_mutex_lock(&r->held.mutex);
     h = find(&r->held, handle);
     if (h != NULL)
-        h->ends = mono_add_ms(since, ttl_ms != 0 ? ttl_ms : h->ttl_ms);
+        h->ends = h->ends_late =
+            mono_add_ms(since, ttl_ms != 0 ? ttl_ms : h->ttl_ms);
     pthread_mutex_unlock(&r->held.mutex);
 }
 
@@ -220,20 +233,44 @@ void held_promoted(struct remote *r, enq_handle handle, uint64_t token)
     pthread_mutex_unlock(&r->held.mutex);
 }
 
+static int judge(const struct remote *r, const struct held *h, mono_t now)
+{
+    bool release = h->on_death == ENQ_DEATH_RELEASE;
+
+    if (h->result != ENQ_OK)
+        return h->result;
+    if (h->ttl_ms == 0)
+        return ENQ_PENDING; /* adopted: its ttl was not told */
+    if (mono_reached(h->ends_late, now))
+        return ENQ_EXPIRED;
+    if (release && (h->suspect || sure_is_over(r, now)))
+        return ENQ_ELEASE;
+    return mono_reached(h->ends, now) || (release && sure_has_to_ask(r))
+        ? ENQ_PENDING
+        : ENQ_OK;
+}
+
 bool held_look(struct remote *r, enq_handle handle, int *result)
 {
     struct held *h;
 
     pthread_mutex_lock(&r->held.mutex);
     h = find(&r->held, handle);
-    if (h != NULL && h->result == ENQ_OK && h->ttl_ms == 0)
-        h = NULL; /* adopted: its ttl was not told */
     if (h != NULL)
-        *result = h->result == ENQ_OK && mono_reached(h->ends, sys.now())
-            ? ENQ_EXPIRED
-            : h->result;
+        *result = judge(r, h, sys.now());
     pthread_mutex_unlock(&r->held.mutex);
     return h != NULL;
+}
+
+void held_confirm(struct remote *r, enq_handle handle)
+{
+    struct held *h;
+
+    pthread_mutex_lock(&r->held.mutex);
+    h = find(&r->held, handle);
+    if (h != NULL)
+        set_suspect(&r->held, h, false);
+    pthread_mutex_unlock(&r->held.mutex);
 }
 
 bool held_has(struct remote *r, enq_handle handle, uint64_t token)
@@ -250,7 +287,7 @@ bool held_has(struct remote *r, enq_handle handle, uint64_t token)
 
 /* --- a new connection --- */
 
-void held_doubt_all(struct remote *r)
+void held_doubt_all(struct remote *r, bool suspect)
 {
     struct held *h;
 
@@ -258,8 +295,20 @@ void held_doubt_all(struct remote *r)
     cds_list_for_each_entry (h, &r->held.locks, node) {
         cds_list_del(&h->doubt);
         cds_list_add_tail(&h->doubt, &r->held.doubts);
+        if (suspect && h->on_death == ENQ_DEATH_RELEASE)
+            set_suspect(&r->held, h, true);
     }
     pthread_mutex_unlock(&r->held.mutex);
+}
+
+bool held_has_suspects(struct remote *r)
+{
+    bool some;
+
+    pthread_mutex_lock(&r->held.mutex);
+    some = r->held.n_suspect > 0;
+    pthread_mutex_unlock(&r->held.mutex);
+    return some;
 }
 
 /* A session is over, too, when the last of its locks has run out while there
@@ -300,6 +349,17 @@ enq_handle held_next_doubt(struct remote *r)
     }
     pthread_mutex_unlock(&all->mutex);
     return handle;
+}
+
+void held_doubt_again(struct remote *r, enq_handle handle)
+{
+    struct held *h;
+
+    pthread_mutex_lock(&r->held.mutex);
+    h = find(&r->held, handle);
+    if (h != NULL && h->result == ENQ_OK && cds_list_empty(&h->doubt))
+        cds_list_add_tail(&h->doubt, &r->held.doubts);
+    pthread_mutex_unlock(&r->held.mutex);
 }
 
 /* --- heartbeats --- */

@@ -105,7 +105,7 @@ int remote_unlock_set(struct remote *r, const struct enq_grant *grants,
     size_t n)
 {
     int first = ENQ_OK;
-    char text[240] = "";
+    char text[WHY_BYTES] = "";
 
     for (size_t at = 0; at < n; at += ENQ_SET_MAX) {
         size_t some = n - at < ENQ_SET_MAX ? n - at : ENQ_SET_MAX;
@@ -113,7 +113,7 @@ int remote_unlock_set(struct remote *r, const struct enq_grant *grants,
 
         if (rc != ENQ_OK && first == ENQ_OK) {
             first = rc;
-            snprintf(text, sizeof(text), "%s", enq_why());
+            why_copy(text, sizeof(text), enq_why());
         }
     }
     return first == ENQ_OK ? first : why(first, "%s", text);
@@ -187,12 +187,31 @@ int remote_renew(struct remote *r, enq_handle handle, uint64_t token,
     return finish(r, c);
 }
 
+static bool is_up(struct remote *r)
+{
+    bool up;
+
+    pthread_mutex_lock(&r->mutex);
+    up = r->phase == LINK_UP;
+    pthread_mutex_unlock(&r->mutex);
+    return up;
+}
+
+static int why_suspect(const struct remote *r)
+{
+    return why(ENQ_ELEASE,
+        "%s has not answered for the grace period: the lock may be another's",
+        r->name);
+}
+
 int remote_valid(struct remote *r, enq_handle handle)
 {
     int rc;
 
-    if (!held_look(r, handle, &rc))
+    if (!held_look(r, handle, &rc) || (rc == ENQ_PENDING && is_up(r)))
         return finish(r, begin("valid", handle, 0));
+    if (rc == ENQ_PENDING || rc == ENQ_ELEASE)
+        return why_suspect(r);
     return rc == ENQ_OK
         ? rc
         : why(rc, "cannot rely on the lock: %s", enq_strerror(rc));
@@ -279,7 +298,7 @@ static void take_adopted(struct remote *r, struct call *c,
         return;
     grant->handle = a->handle;
     grant->token = a->token;
-    held_add(r, grant, &want, c->sent_at);
+    held_add(r, grant, &want, (struct since){c->sent_at, c->sent_at});
 }
 
 int remote_adopt(struct remote *r, const char *id, struct enq_grant *grant)

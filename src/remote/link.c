@@ -15,8 +15,16 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "sync/sys.h"
+
 /* A host that does not answer: what the kernel would do takes two minutes. */
 #define CONNECT_MS 4000
+
+/* What ends an attempt. */
+struct patience {
+    int bell;
+    mono_t until;
+};
 
 /* A peer that is gone without a word is noticed within this, in seconds: by
    what it does not acknowledge, or by silence (WIRE.md, section 2). */
@@ -47,14 +55,17 @@ static void set_waiting(int fd)
 }
 
 /* Until the connection stands, or somebody rings. 0, or negative. */
-static int wait_for(int fd, int bell)
+static int wait_for(int fd, const struct patience *patience)
 {
-    struct pollfd p[] = {{fd, POLLOUT, 0}, {bell, POLLIN, 0}};
+    struct pollfd p[] = {{fd, POLLOUT, 0}, {patience->bell, POLLIN, 0}};
+    int64_t ms = mono_ms_between(sys.now(), patience->until) + 1;
     socklen_t bytes = sizeof(int);
     int error = 0, n;
 
+    if (ms > CONNECT_MS)
+        ms = CONNECT_MS;
     do
-        n = poll(p, 2, CONNECT_MS);
+        n = poll(p, 2, ms > 0 ? (int)ms : 0);
     while (n < 0 && errno == EINTR);
     if (n == 0)
         return -ETIMEDOUT;
@@ -66,7 +77,8 @@ static int wait_for(int fd, int bell)
     return -error;
 }
 
-static int connect_one(const struct sockaddr *a, socklen_t bytes, int bell)
+static int connect_one(const struct sockaddr *a, socklen_t bytes,
+    const struct patience *patience)
 {
     int fd =
         socket(a->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -77,7 +89,7 @@ static int connect_one(const struct sockaddr *a, socklen_t bytes, int bell)
     if (a->sa_family != AF_UNIX)
         set_tcp(fd);
     if (connect(fd, a, bytes) != 0)
-        rc = errno == EINPROGRESS || errno == EINTR ? wait_for(fd, bell)
+        rc = errno == EINPROGRESS || errno == EINTR ? wait_for(fd, patience)
                                                     : -errno;
     if (rc == 0)
         return fd;
@@ -85,12 +97,13 @@ static int connect_one(const struct sockaddr *a, socklen_t bytes, int bell)
     return rc;
 }
 
-static int connect_unix(const struct address *a, int bell)
+static int connect_unix(const struct address *a,
+    const struct patience *patience)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
 
     memcpy(to.sun_path, a->path, sizeof(a->path));
-    return connect_one((const struct sockaddr *)&to, sizeof(to), bell);
+    return connect_one((const struct sockaddr *)&to, sizeof(to), patience);
 }
 
 /* getaddrinfo() has results of its own; those of errno's kind are found. */
@@ -109,7 +122,8 @@ static int explain_host(int rc, const struct address *a, char *why, size_t n)
     }
 }
 
-static int connect_tcp(const struct address *a, int bell, char *why, size_t n)
+static int connect_tcp(const struct address *a, const struct patience *patience,
+    char *why, size_t n)
 {
     const struct addrinfo hints = {
         .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
@@ -120,7 +134,7 @@ static int connect_tcp(const struct address *a, int bell, char *why, size_t n)
         return explain_host(rc, a, why, n);
     rc = -EHOSTUNREACH;
     for (const struct addrinfo *at = found; at != NULL; at = at->ai_next) {
-        rc = connect_one(at->ai_addr, at->ai_addrlen, bell);
+        rc = connect_one(at->ai_addr, at->ai_addrlen, patience);
         if (rc >= 0 || rc == -ECANCELED)
             break;
     }
@@ -128,12 +142,15 @@ static int connect_tcp(const struct address *a, int bell, char *why, size_t n)
     return rc;
 }
 
-int link_connect(const struct address *a, int bell, char *why, size_t n)
+int link_connect(const struct address *a, int bell, mono_t until, char *why,
+    size_t n)
 {
+    const struct patience patience = {bell, until};
     int fd;
 
     why[0] = '\0';
-    fd = a->local ? connect_unix(a, bell) : connect_tcp(a, bell, why, n);
+    fd = a->local ? connect_unix(a, &patience)
+                  : connect_tcp(a, &patience, why, n);
     if (fd >= 0)
         set_waiting(fd);
     else if (why[0] == '\0')

@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 
+#include "base/time.h"
 #include "remote/address.h"
 
 /* So long a read may wait for the first byte. */
@@ -17,9 +18,11 @@
  * The descriptor (close-on-exec), or why there is none, negative. Who does not
  * say MSG_DONTWAIT waits for HEAR_MS.
  *
- * @bell  when this descriptor becomes readable: -ECANCELED
- * @why   what is wrong, in words
+ * @bell   when this descriptor becomes readable: -ECANCELED
+ * @until  it takes no longer, or for no longer than that
+ * @why    what is wrong, in words
  */
-int link_connect(const struct address *a, int bell, char *why, size_t n);
+int link_connect(const struct address *a, int bell, mono_t until, char *why,
+    size_t n);
 
 #endif

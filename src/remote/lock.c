@@ -15,20 +15,22 @@
 
 /* --- answers --- */
 
-/* Of one that did not wait, its ttl counts for us from before it was asked for.
-   Of one that waited it is not known when it was granted: just before we heard
-   of it, or while there was no connection. */
-static mono_t granted_at(const struct remote *r, const struct call *c)
+/*
+ * Of one that did not wait, its ttl counts for us from before it was asked for.
+ * Of one that waited it is not known when it was granted: before we heard of
+ * it; and after a later request was sent whose answer came first.
+ */
+static struct since granted_at(const struct remote *r, const struct call *c)
 {
     if (!c->waits)
-        return c->sent_at;
-    return c->again ? mono_max(c->sent_at, r->lost_at) : r->heard_at;
+        return (struct since){c->sent_at, c->sent_at};
+    return (struct since){call_waited_at(c, r->sure.at), r->heard_at};
 }
 
 static void take_grants(struct remote *r, struct call *c,
     const struct answer *a, const struct order *o)
 {
-    mono_t since = granted_at(r, c);
+    struct since since = granted_at(r, c);
     bool is_event =
         c->started && caa_container_of(c, struct started, call)->is_pending;
 

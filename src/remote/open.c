@@ -71,6 +71,7 @@ static int take_wish(struct remote *r, const struct remote_wish *wish)
     r->grace_ms = r->address.grace_ms >= 0 ? r->address.grace_ms
         : wish->grace_ms > 0               ? wish->grace_ms
                                            : GRACE_DEFAULT_MS;
+    sure_begin(r);
     if (wish->secret != NULL && (r->secret = strdup(wish->secret)) == NULL)
         return why(-ENOMEM, "out of memory");
     return 0;

@@ -52,11 +52,19 @@ static void greet(struct remote *r, int fd)
     r->n_links++;
     r->out.n = r->out_at = 0;
     text_put(&r->out, t.bytes, t.n);
-    r->said_at = r->heard_at = r->pinged_at = sys.now();
+    r->said_at = r->heard_at = r->pinged_at = r->greeted_at = sys.now();
     if (t.failed || !call_flush(r))
         shutdown(fd, SHUT_RDWR);
     pthread_mutex_unlock(&r->mutex);
     text_free(&t);
+}
+
+/* Of a session that was suspect not before its locks have been asked for. */
+static void tell_connected(struct remote *r)
+{
+    r->sure.suspect = held_has_suspects(r);
+    if (!r->sure.suspect)
+        news_session(r, ENQ_OK);
 }
 
 /* Under the mutex. */
@@ -66,12 +74,13 @@ static void begin_session(struct remote *r, const struct answer *a)
         strcmp(r->session, a->session) == 0;
 
     if (resumed)
-        held_doubt_all(r);
+        held_doubt_all(r, r->sure.suspect || sure_is_over(r, sys.now()));
     else
         held_session_over(r);
     if (!resumed)
         call_forget_session(r);
     snprintf(r->session, sizeof(r->session), "%s", a->session);
+    sure_greeted(r, a->grace_ms, r->greeted_at); /* after what has gone */
     r->keepalive_ms = a->keepalive_ms > 0 ? a->keepalive_ms : 5000;
     r->request_bytes = a->request_bytes > 0 ? a->request_bytes : INT64_MAX;
     r->list_entries = a->list_entries;
@@ -80,7 +89,7 @@ static void begin_session(struct remote *r, const struct answer *a)
     call_send_again(r);
     pthread_cond_broadcast(&r->turn);
     if (r->n_links > 1)
-        news_session(r, ENQ_OK);
+        tell_connected(r);
 }
 
 int remote_greeted(struct remote *r, const struct answer *a)
@@ -107,6 +116,10 @@ static void take_doubt(struct remote *r, struct call *c, const struct answer *a)
 {
     if (a->result > 0)
         held_gone(r, c->handle, a->result, a->owner);
+    else if (a->result == ENQ_OK && a->token == 0) /* no session holds it */
+        held_gone(r, c->handle, ENQ_NOTHELD, "");
+    else if (a->result == ENQ_OK)
+        held_confirm(r, c->handle);
 }
 
 static void take_beat(struct remote *r, struct call *c, const struct answer *a)
@@ -117,17 +130,18 @@ static void take_beat(struct remote *r, struct call *c, const struct answer *a)
         held_gone(r, c->handle, a->result, a->owner);
 }
 
-static void post_about(struct remote *r, enq_handle handle, const char *op,
+static bool post_about(struct remote *r, enq_handle handle, const char *op,
     call_take_fn *take)
 {
     struct call *c = call_new(op);
 
     if (c == NULL)
-        return;
+        return false;
     ask_grant(&c->ask, handle, 0);
     c->handle = handle;
     c->take = take;
     call_post(r, c);
+    return true;
 }
 
 static bool has_room(struct remote *r)
@@ -145,30 +159,36 @@ static void do_what_is_due(struct remote *r, mono_t now)
     enq_handle handle;
 
     while ((handle = held_next_beat(r, now)) != 0)
-        post_about(r, handle, "renew", take_beat);
+        (void)post_about(r, handle, "renew", take_beat);
     while (has_room(r) && (handle = held_next_doubt(r)) != 0)
-        post_about(r, handle, "valid", take_doubt);
+        if (!post_about(r, handle, "valid", take_doubt)) {
+            held_doubt_again(r, handle);
+            return;
+        }
 }
 
 static void ping(struct remote *r, mono_t now)
 {
-    struct call *c = call_new("ping");
+    struct call *c = has_room(r) ? call_new("ping") : NULL;
 
     r->pinged_at = now;
     if (c != NULL)
         call_post(r, c);
 }
 
-/* When to ping next: when nothing was said, or heard, for half of what the
-   bridge wants, whatever the other side does. */
+/* When to ping next: when nothing was said, heard, or asked and answered, for
+   half of what the bridge wants, whatever the other side does; and so that the
+   session stays sure. */
 static mono_t next_ping(struct remote *r)
 {
     mono_t since;
+    int64_t ms;
 
     pthread_mutex_lock(&r->mutex);
-    since = mono_min(r->said_at, r->heard_at);
+    since = mono_min(mono_min(r->said_at, r->heard_at), r->sure.at);
+    ms = sure_ping_ms(r);
     pthread_mutex_unlock(&r->mutex);
-    return mono_add_ms(mono_max(since, r->pinged_at), r->keepalive_ms / 2);
+    return mono_add_ms(mono_max(since, r->pinged_at), ms);
 }
 
 static mono_t last_heard(struct remote *r)
@@ -185,10 +205,12 @@ static mono_t last_heard(struct remote *r)
 static int tend(struct remote *r, mono_t *again)
 {
     mono_t now = sys.now(), heard_at = last_heard(r), ends;
+    mono_t suspect_at = sure_watch(r, now);
 
     if (r->phase == LINK_GREETING) {
-        *again = mono_add_ms(heard_at, GREETING_MS);
-        return mono_reached(*again, now)
+        ends = mono_add_ms(heard_at, GREETING_MS);
+        *again = mono_min(ends, suspect_at);
+        return mono_reached(ends, now)
             ? remote_broken(r, -ETIMEDOUT, "what is there does not answer")
             : 0;
     }
@@ -200,6 +222,7 @@ static int tend(struct remote *r, mono_t *again)
     if (mono_reached(next_ping(r), now))
         ping(r, now);
     *again = mono_min(mono_min(ends, next_ping(r)), held_first_beat(r));
+    *again = mono_min(*again, suspect_at);
     return 0;
 }
 
@@ -347,7 +370,7 @@ static void hang_up(struct remote *r)
     text_free(&r->out);
     r->out_at = 0;
     r->stuck = false;
-    r->lost_at = r->heard_at;
+    sure_lost(r);
     r->in.n = 0;
     r->in.failed = false;
     pthread_mutex_unlock(&r->mutex);
@@ -357,8 +380,9 @@ static void hang_up(struct remote *r)
 
 static int connect_and_serve(struct remote *r)
 {
+    mono_t suspect_at = sure_watch(r, sys.now());
     char text[160];
-    int fd = link_connect(&r->address, r->bell, text, sizeof(text));
+    int fd = link_connect(&r->address, r->bell, suspect_at, text, sizeof(text));
     int rc;
 
     if (fd < 0)
@@ -374,6 +398,7 @@ static int connect_and_serve(struct remote *r)
 
 static void pause_before(struct remote *r)
 {
+    mono_t suspect_at = sure_watch(r, sys.now());
     struct pollfd p = {r->bell, POLLIN, 0};
     int64_t ms;
 
@@ -382,6 +407,8 @@ static void pause_before(struct remote *r)
     r->pause_ms = r->pause_ms == 0 ? PAUSE_FIRST_MS : r->pause_ms * 2;
     if (r->pause_ms > PAUSE_CAP_MS)
         r->pause_ms = PAUSE_CAP_MS;
+    if (ms > ms_until(suspect_at))
+        ms = ms_until(suspect_at);
     if (poll(&p, 1, (int)ms) > 0 && !is_closing(r))
         answer_bell(r);
 }

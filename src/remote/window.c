@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "base/why.h"
 #include "remote/ask.h"
 #include "remote/client.h"
 #include "sync/sys.h"
@@ -58,7 +59,7 @@ void call_fail(struct remote *r, struct call *c, int result, const char *why)
     call_remove(r, c);
     c->phase = CALL_DONE;
     c->result = result;
-    snprintf(c->why, sizeof(c->why), "%s", why);
+    why_copy(c->why, sizeof(c->why), why);
     if (pending)
         fail_started(r, caa_container_of(c, struct started, call), result);
     else if (c->posted || c->abandoned)
@@ -105,6 +106,11 @@ static bool is_too_long(struct remote *r, struct call *c)
     return true;
 }
 
+mono_t call_waited_at(const struct call *c, mono_t sure_at)
+{
+    return sure_at.ns > c->put_at.ns ? sure_at : c->waited_at;
+}
+
 /* Of a wait that goes on what is left of it: rather a millisecond more, as it
    must not end before its time. */
 static void put(struct remote *r, struct call *c)
@@ -116,8 +122,11 @@ static void put(struct remote *r, struct call *c)
         left_ms = mono_ms_between(now, c->wait_ends);
         ask_set_wait(&c->ask, c->wait_at, left_ms > 0 ? left_ms + 1 : 1);
     }
-    if (!c->again)
-        c->sent_at = now;
+    if (c->again)
+        c->waited_at = call_waited_at(c, r->sure.lost_at);
+    else
+        c->sent_at = c->waited_at = now;
+    c->put_at = now;
     r->said_at = now;
     text_put(&r->out, c->ask.bytes, c->ask.n);
 }

@@ -25,8 +25,56 @@ static int fields_too_long(const char *name, uint32_t field, size_t bytes)
     if (bytes <= ENQ_KEY_BYTES)
         return -ENOBUFS;
     return why(-ENAMETOOLONG,
-        "the key of \"%.64s\" is longer than %d bytes (field %u)", name,
+        "the key of \"%s\" is longer than %d bytes (field %u)", name,
         ENQ_KEY_BYTES, field + 1);
+}
+
+/* --- holes --- */
+
+/* Is there a field behind the first NULL, which is at @i? All of the array is
+   looked at, a load for each. */
+static inline bool has_more(const char *const *key, unsigned i)
+{
+    uintptr_t found = 0;
+
+    __asm__("" : "+r"(found)); /* else gcc jumps from each case to the next */
+#define LOOK(at)                                                               \
+    case (at)-1:                                                               \
+        found |= (uintptr_t)key[at];                                           \
+        __attribute__((fallthrough));
+
+    switch (i) {
+        LOOK(1)
+        LOOK(2)
+        LOOK(3)
+        LOOK(4)
+        LOOK(5)
+        LOOK(6)
+        LOOK(7)
+        LOOK(8)
+        LOOK(9)
+        LOOK(10)
+        LOOK(11)
+        LOOK(12)
+        LOOK(13)
+        LOOK(14)
+        LOOK(15)
+    default:
+        return found != 0;
+    }
+#undef LOOK
+}
+
+static int hole_in(const struct enq_req *req, unsigned i)
+{
+    unsigned next = i;
+
+    while (req->key[next] == NULL)
+        next++;
+    return why(-EINVAL,
+        "field %u of the key of \"%s\" is NULL, and field %u is not: the "
+        "first NULL ends a key; an empty field is \"\"",
+        i + 1, req->name, next + 1);
 }
 
 /* --- packing --- */
@@ -51,10 +99,12 @@ static inline int pack_fields(struct key *key, char *buf, size_t room,
         hash = hash_copy(at, field, n, hash);
         at += n;
     }
+    if (unlikely(has_more(req->key, i)))
+        return hole_in(req, i);
     key->hash = hash;
     key->field_bytes = (uint16_t)(at - buf);
     key->fields = (uint8_t)i;
-    key->literal = (uint16_t)(req->literal & ((1u << i) - 1));
+    key->literal = (uint16_t)(req->literal & generic);
     key->generic = (uint16_t)(generic & ~req->literal);
     return 0;
 }

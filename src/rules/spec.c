@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/why.h"
@@ -15,29 +16,66 @@ struct spec {
     char *end;
 };
 
-/* Copies one part up to the next bare '/' or the end. *escaped: some byte of
-   it was escaped, so that an "@" is meant literally. */
-static int take_part(struct spec *s, const char **part, bool *escaped)
+static int hex_digit(char c)
 {
+    static const char digits[] = "0123456789abcdef";
+    const char *at = strchr(digits, c >= 'A' && c <= 'F' ? c | 0x20 : c);
+
+    return c == '\0' || at == NULL ? -1 : (int)(at - digits);
+}
+
+/* Behind a backslash: \xHH is that byte, anything else is itself. */
+static int take_escape(struct spec *s, char *byte)
+{
+    int high, low;
+
+    *byte = *s->at++;
+    if (*byte == '\0')
+        return why(-EINVAL, "the spec ends in a lone backslash");
+    if (*byte != 'x')
+        return 0;
+    high = hex_digit(s->at[0]);
+    low = high < 0 ? -1 : hex_digit(s->at[1]);
+    if (low < 0)
+        return why(-EINVAL,
+            "in a spec \\x is followed by two hexadecimal digits, and stands "
+            "for that byte");
+    if (high + low == 0)
+        return why(-EINVAL, "\\x00 in a spec: no byte of a key is zero");
+    *byte = (char)(high << 4 | low);
+    s->at += 2;
+    return 0;
+}
+
+/* Copies one part up to the next bare '/' or the end. *literal: it is an "@"
+   that was escaped, and means itself. */
+static int take_part(struct spec *s, const char **part, bool *literal)
+{
+    bool escaped = false;
+    char byte;
+    int rc;
+
     *part = s->out;
-    *escaped = false;
-    for (; *s->at != '\0' && *s->at != '/'; s->at++) {
-        if (*s->at == '\\') {
-            *escaped = true;
-            if (*++s->at == '\0')
-                return why(-EINVAL, "the spec ends in a lone backslash");
+    while (*s->at != '\0' && *s->at != '/') {
+        byte = *s->at++;
+        if (byte == '\\') {
+            escaped = true;
+            rc = take_escape(s, &byte);
+            if (rc != 0)
+                return rc;
         }
         if (s->out + 1 >= s->end)
             return why(-ENAMETOOLONG, "the spec is too long");
-        *s->out++ = *s->at;
+        *s->out++ = byte;
     }
     *s->out++ = '\0';
+    *literal = escaped && strcmp(*part, "@") == 0;
     return 0;
 }
 
 static int take_fields(struct spec *s, struct enq_req *req)
 {
-    bool escaped;
+    bool literal;
     unsigned i = 0;
 
     while (*s->at == '/') {
@@ -47,10 +85,10 @@ static int take_fields(struct spec *s, struct enq_req *req)
                 ENQ_KEY_FIELDS_MAX);
         if (s->out >= s->end)
             return why(-ENAMETOOLONG, "the spec is too long");
-        int rc = take_part(s, &req->key[i], &escaped);
+        int rc = take_part(s, &req->key[i], &literal);
         if (rc != 0)
             return rc;
-        if (escaped)
+        if (literal)
             req->literal |= 1u << i;
         i++;
     }
@@ -60,7 +98,7 @@ static int take_fields(struct spec *s, struct enq_req *req)
 int spec_parse(const char *spec, struct enq_req *req, char *buf, size_t n)
 {
     struct spec s = {.at = spec, .out = buf};
-    bool escaped;
+    bool literal;
     int rc;
 
     if (spec == NULL || buf == NULL || n < 1)
@@ -68,8 +106,50 @@ int spec_parse(const char *spec, struct enq_req *req, char *buf, size_t n)
     s.end = buf + n;
     memset(req->key, 0, sizeof(req->key));
     req->literal = 0;
-    rc = take_part(&s, &req->name, &escaped);
+    rc = take_part(&s, &req->name, &literal);
     if (rc == 0 && req->name[0] == '\0')
-        rc = why(-EINVAL, "the spec \"%.64s\" has no object name", spec);
+        rc = why(-EINVAL, "the spec \"%.64s%s\" has no object name",
+            WHY_CUT(spec));
     return rc != 0 ? rc : take_fields(&s, req);
+}
+
+/* --- the other way --- */
+
+static char *write_byte(char *at, char byte, bool escaped)
+{
+    unsigned char b = (unsigned char)byte;
+
+    if (b < 0x20 || b == 0x7f)
+        return at + snprintf(at, sizeof("\\xHH"), "\\x%02x", b);
+    if (escaped)
+        *at++ = '\\';
+    *at++ = byte;
+    return at;
+}
+
+/* As many whole bytes as there is room for, in front of the mark. */
+static char *write_part(char *at, const char *end, const char *part, bool any)
+{
+    bool literal = !any && strcmp(part, "@") == 0;
+
+    for (; *part != '\0' && at + 4 <= end; part++)
+        at = write_byte(at, *part, literal || strchr("/\\", *part) != NULL);
+    if (*part == '\0') {
+        *at = '\0';
+        return at;
+    }
+    memcpy(at, "...", sizeof("..."));
+    return at + sizeof("...");
+}
+
+void spec_write(const struct key *key, char *out, size_t n)
+{
+    const char *part = key->bytes, *end = out + n - sizeof("...");
+    char *at = write_part(out, end, part, false);
+
+    for (unsigned i = 0; i < key->fields && at < end; i++) {
+        part += strlen(part) + 1;
+        *at++ = '/';
+        at = write_part(at, end, part, (key->generic >> i & 1) != 0);
+    }
 }

@@ -11,6 +11,7 @@
 struct map_wish {
     bool readonly;
     bool existing; /* do not create */
+    uid_t trusted; /* whose file is used, too; 0 = see file_open() */
     struct header_wish make;
 };
 

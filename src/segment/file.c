@@ -20,17 +20,39 @@
 #include "base/hash.h"
 #include "base/id.h"
 #include "base/point.h"
+#include "base/user.h"
 #include "base/why.h"
 
 #define SHM_DIR "/dev/shm/"
 #define SHM_NAME_MAX 200
 
-static bool shm_name_fine(const char *name)
+static bool shm_name_fine(const char *name, size_t bytes)
 {
     size_t n = strspn(name,
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
 
-    return n >= 1 && n <= SHM_NAME_MAX && name[n] == '\0' && name[0] != '.';
+    return n >= 1 && n <= SHM_NAME_MAX && n == bytes && name[0] != '.';
+}
+
+/* How many bytes of it are before '?', and what is behind. No path has a '?':
+   a mistyped option would quietly be another space. */
+static int split_address(const char *address, size_t *bytes, const char **owner)
+{
+    static const char option[] = "?owner=";
+    size_t n = strlen(option);
+    const char *rest = strchrnul(address, '?');
+
+    *bytes = (size_t)(rest - address);
+    *owner = NULL;
+    if (*rest == '\0')
+        return 0;
+    if (strncmp(rest, option, n) != 0 || rest[n] == '\0')
+        return why(-EINVAL,
+            "\"%.*s%s\": \"%.*s\" is no option: ?owner=USER, whose space "
+            "it is",
+            WHY_ADDRESS(address), WHY_OPTION(rest));
+    *owner = rest + n;
+    return 0;
 }
 
 const char *file_address(const char *address)
@@ -40,56 +62,101 @@ const char *file_address(const char *address)
     return address == NULL || address[0] == '\0' ? "shm:enq" : address;
 }
 
-int file_path(const char *address, char path[FILE_PATH_BYTES])
+static int judge_remote(const char *address)
 {
-    address = file_address(address);
-    if (strncmp(address, "shm:", 4) == 0) {
-        if (!shm_name_fine(address + 4))
+    if (strncmp(address, "unix:", 5) != 0 &&
+        strncmp(address, "tcp://", 6) != 0 &&
+        strncmp(address, "tls://", 6) != 0)
+        return 0;
+    return why(-EOPNOTSUPP,
+        "\"%.*s%s\" is served by a bridge: name the space as its host "
+        "does (shm:NAME or an absolute path)",
+        WHY_ADDRESS(address));
+}
+
+int file_path(const char *address, char path[FILE_PATH_BYTES],
+    const char **owner)
+{
+    const char *given = file_address(address);
+    size_t bytes;
+    int rc = judge_remote(given);
+
+    if (rc == 0)
+        rc = split_address(given, &bytes, owner);
+    if (rc != 0)
+        return rc;
+    if (strncmp(given, "shm:", 4) == 0) {
+        if (!shm_name_fine(given + 4, bytes - 4))
             return why(-EINVAL,
-                "\"%.220s\": the name after shm: is 1 to %d letters, digits "
+                "\"%.*s%s\": the name after shm: is 1 to %d letters, digits "
                 "or . _ - and does not start with a dot",
-                address, SHM_NAME_MAX);
-        snprintf(path, FILE_PATH_BYTES, SHM_DIR "%s", address + 4);
+                WHY_ADDRESS(given), SHM_NAME_MAX);
+        snprintf(path, FILE_PATH_BYTES, SHM_DIR "%.*s", (int)bytes - 4,
+            given + 4);
         return 0;
     }
-    if (strncmp(address, "unix:", 5) == 0 ||
-        strncmp(address, "tcp://", 6) == 0 ||
-        strncmp(address, "tls://", 6) == 0)
-        return why(-EOPNOTSUPP,
-            "\"%.200s\" is served by a bridge: name the space as its host "
-            "does (shm:NAME or an absolute path)",
-            address);
-    if (address[0] != '/')
+    if (given[0] != '/')
         return why(-EINVAL,
-            "\"%.200s\" is no address: use shm:NAME or an absolute path",
-            address);
-    if (strlen(address) >= FILE_PATH_BYTES)
+            "\"%.*s%s\" is no address: use shm:NAME or an absolute path",
+            WHY_ADDRESS(given));
+    if (bytes >= FILE_PATH_BYTES)
         return why(-ENAMETOOLONG, "the path \"%.100s...\" is longer than %d",
-            address, FILE_PATH_BYTES - 1);
-    snprintf(path, FILE_PATH_BYTES, "%s", address);
+            given, FILE_PATH_BYTES - 1);
+    snprintf(path, FILE_PATH_BYTES, "%.*s", (int)bytes, given);
     return 0;
 }
 
-/*
- * Members of a segment trust each other (ARCHITECTURE, "Threat model"), so that
- * a stranger's file must not be taken for ours: in a directory open to all,
- * anyone may have made one under our name.
- */
-static int judge_owner(const struct stat *st, const char *path)
+/* Directory of `path`, with its last slash. */
+static void directory_of(const char *path, char dir[FILE_PATH_BYTES])
 {
+    snprintf(dir, FILE_PATH_BYTES, "%s", path);
+    strrchr(dir, '/')[1] = '\0';
+}
+
+/* Is the file where root alone can have placed it? Then root has, or has given
+   it to its owner there. However the path leads to that directory: what counts
+   is which one it is, and that the file is in it, now. */
+static bool placed_by_root(const struct stat *st, const char *path)
+{
+    char dir[FILE_PATH_BYTES];
+    struct stat place, there;
+    bool yes;
+    int fd;
+
+    directory_of(path, dir);
+    fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    yes = fstat(fd, &place) == 0 && place.st_uid == 0 &&
+        !(place.st_mode & (S_IWGRP | S_IWOTH)) &&
+        fstatat(fd, strrchr(path, '/') + 1, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+        there.st_ino == st->st_ino && there.st_dev == st->st_dev;
+    close(fd);
+    return yes;
+}
+
+static int judge_owner(const struct stat *st, const char *path, uid_t trusted)
+{
+    char theirs[USER_TEXT_BYTES], ours[USER_TEXT_BYTES], name[USER_NAME_BYTES];
+    uid_t uid = st->st_uid;
+
     if (st->st_mode & S_IWOTH)
         return why(-EPERM,
             "%s may be written by everybody (mode %04o): refused; chmod o-w",
             path, (unsigned)st->st_mode & 07777);
-    if (st->st_uid == geteuid() || st->st_uid == 0 || geteuid() == 0)
+    if (uid == geteuid() || uid == 0 || uid == trusted ||
+        placed_by_root(st, path))
         return 0;
-    if (st->st_mode & S_IWGRP)
-        return 0; /* shared with a group on purpose, and we could open it */
-    return why(-EACCES, "%s belongs to user %u, not to us (user %u)", path,
-        (unsigned)st->st_uid, (unsigned)geteuid());
+    user_text(uid, theirs);
+    user_text(geteuid(), ours);
+    user_name(uid, name);
+    return why(-EACCES,
+        "%s belongs to user %s, and we are %s: whoever may write to it can "
+        "harm who uses it; if that is meant, say whose it is: %s?owner=%s",
+        path, theirs, ours, path, name);
 }
 
-static int judge_file(int fd, const char *path, struct stat *st)
+static int judge_file(int fd, const char *path, uid_t trusted, struct stat *st)
 {
     if (fstat(fd, st) != 0)
         return why(-errno, "%s: %s", path, strerror(errno));
@@ -103,7 +170,7 @@ static int judge_file(int fd, const char *path, struct stat *st)
             "%s is no lock space: it is only %lld bytes long; remove it or "
             "choose another name",
             path, (long long)st->st_size);
-    return judge_owner(st, path);
+    return judge_owner(st, path, trusted);
 }
 
 /* A sparse file that was restored, say, may have a header and nothing else. */
@@ -121,8 +188,22 @@ static int judge_filled(int fd, const char *path)
         "%s has lost its contents: stop all users and remove it", path);
 }
 
-int file_open(const char *path, bool readonly, struct seg_header *header,
-    int *verdict)
+/* Who names an owner leaves it to him to make the space. */
+static int explain_none(const char *path, uid_t trusted)
+{
+    char name[USER_TEXT_BYTES];
+
+    if (trusted == 0 || trusted == geteuid())
+        return why(-ENOENT, "there is no lock space %s", path);
+    user_text(trusted, name);
+    return why(-ENOENT,
+        "there is no lock space %s yet, and only user %s, whose it is said to "
+        "be, can make it",
+        path, name);
+}
+
+int file_open(const char *path, bool readonly, uid_t trusted,
+    struct seg_header *header, int *verdict)
 {
     struct stat st;
     int fd, rc;
@@ -130,10 +211,10 @@ int file_open(const char *path, bool readonly, struct seg_header *header,
     fd = open(path,
         (readonly ? O_RDONLY : O_RDWR) | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT)
-        return why(-ENOENT, "there is no lock space %s", path);
+        return explain_none(path, trusted);
     if (fd < 0)
         return why(-errno, "cannot open %s: %s", path, strerror(errno));
-    rc = judge_file(fd, path, &st);
+    rc = judge_file(fd, path, trusted, &st);
     if (rc == 0 && pread(fd, header, sizeof(*header), 0) != sizeof(*header))
         rc = why(ENQ_ECORRUPT, "cannot read the header of %s", path);
     if (rc == 0)
@@ -243,13 +324,6 @@ static int publish_nameless(int fd, const char *path)
         return explain_creation(errno, path);
     ENQ_POINT("attach.published");
     return 0;
-}
-
-/* Directory of `path`, with its last slash. */
-static void directory_of(const char *path, char dir[FILE_PATH_BYTES])
-{
-    snprintf(dir, FILE_PATH_BYTES, "%s", path);
-    strrchr(dir, '/')[1] = '\0';
 }
 
 static int lock_file(int fd)

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "segment/header.h"
 
@@ -15,19 +16,30 @@
 /* @address, or what stands for NULL and "": $ENQ_SPACE, "shm:enq". */
 const char *file_address(const char *address);
 
-/* "shm:NAME" or an absolute path to a path; NULL = the default address.
-   Faults, explained: -EINVAL, -ENAMETOOLONG, -EOPNOTSUPP. */
-int file_path(const char *address, char path[FILE_PATH_BYTES]);
+/*
+ * "shm:NAME" or an absolute path to a path; NULL = the default address. @owner:
+ * the user behind "?owner=", a part of @address; NULL = none is named.
+ * Faults, explained: -EINVAL, -ENAMETOOLONG, -EOPNOTSUPP.
+ */
+int file_path(const char *address, char path[FILE_PATH_BYTES],
+    const char **owner);
 
 /*
  * Opens an existing segment and reads its header, having checked that the
- * file is a plain one, ours to use, and whole. `header` is a copy.
+ * file is a plain one, to be trusted, and whole. `header` is a copy.
+ *
+ * Who may write to a segment can do harm to those who use it, and who made it
+ * decides who may. In a directory that is open to all, as /dev/shm is, anyone
+ * may have made one under our name and wait for whoever comes. So we use files
+ * of our own user, of root, and of `trusted`, whom our caller has named (0,
+ * root: nobody else); and what lies in a directory in which root alone can
+ * have placed it. Root opens no other's than that either.
  *
  * Returns: >= 0 the descriptor, with *verdict from header_judge().
  * Faults, explained: -ENOENT, -EACCES, -EPERM, ENQ_ECORRUPT ...
  */
-int file_open(const char *path, bool readonly, struct seg_header *header,
-    int *verdict);
+int file_open(const char *path, bool readonly, uid_t trusted,
+    struct seg_header *header, int *verdict);
 
 /* Memory behind a part of the file, whatever signals come meanwhile. 0, or
    -ENOSPC and the like. */

@@ -34,14 +34,14 @@
 #include "enq.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x314b434f4c514e45) /* "ENQLOCK1" */
-#define LAYOUT_VERSION 7
+#define LAYOUT_VERSION 8
 
 #define PAGE_BYTES 4096u
 #define UNIT_BYTES 64u
 #define UNITS_PER_PAGE (PAGE_BYTES / UNIT_BYTES)
 
-#define THREADS_MAX 4096u
-#define SESSIONS_MAX 4096u
+#define THREADS_MAX 16384u /* two of each process that calls from one */
+#define SESSIONS_MAX 8192u
 #define GATES 1024u
 #define SHARDS 256u   /* of keys */
 #define ID_SHARDS 16u /* of ids that callers brought */
@@ -59,13 +59,16 @@
 #define SLOTS_MAX 100000000u
 
 typedef uint32_t ref_t;         /* byte offset / 64; 0 = none */
-typedef uint32_t thread_ref_t;  /* thread slot | generation << 12; 0 = none */
-typedef uint32_t session_ref_t; /* session slot | generation << 12; 0 = none */
+typedef uint32_t thread_ref_t;  /* thread slot | generation; 0 = none */
+typedef uint32_t session_ref_t; /* session slot | generation; 0 = none */
 
-#define SLOT_BITS 12
-#define SLOT_MASK ((1u << SLOT_BITS) - 1)
-#define THREAD_GENERATIONS (1u << 19) /* bit 31 of a lock word is WAITERS */
-#define SESSION_GENERATIONS (1u << 20)
+#define THREAD_BITS 14
+#define THREAD_MASK ((1u << THREAD_BITS) - 1)
+#define THREAD_GENERATIONS                                                     \
+    (1u << (31 - THREAD_BITS)) /* bit 31 of a lock word is WAITERS */
+#define SESSION_BITS 13
+#define SESSION_MASK ((1u << SESSION_BITS) - 1)
+#define SESSION_GENERATIONS (1u << (32 - SESSION_BITS))
 
 /* --- header ---
  * Everything up to `checksum` is written once, before the segment has a name.
@@ -102,15 +105,20 @@ struct seg_header {
     int64_t leases_due_ns; /* hint: when the first lock that outlived its
                               session runs out, or before; 0 = none */
     uint32_t listeners;    /* hint: sessions that listen */
-    uint32_t pad2[11];
+    uint32_t left;         /* hint: raised when a session has ended that held
+                              locks for others, and left them behind */
+    uint32_t pad2[10];
 
     /* line: growth. Guards the page directory. */
     uint32_t grow_word;
     uint32_t pages_used;   /* DERIVED from the directory */
     uint32_t pages_ready;  /* backed by memory */
     uint32_t slab_pages;   /* DERIVED */
-    uint32_t orphan_pages; /* hint: slabs that nobody owns */
-    uint32_t pad3[11];
+    uint32_t orphan_pages; /* hint: slabs that nobody owns, worth a look */
+    uint32_t orphan_at;    /* hint: where to go on looking for them */
+    uint32_t wanted; /* futex: how often somebody looked for room in vain */
+    uint32_t given;  /* futex: how often some was given back for him */
+    uint32_t pad3[8];
 
     /* line: order of arrival of those who wait (nobody else takes one). */
     uint64_t ticket;
@@ -145,21 +153,33 @@ enum counter {
     COUNTERS
 };
 
+/* Which process has the slot, so that others can prove that it has ended, and
+   what they know of that. See sync/ended.h. */
+struct process {
+    uint32_t pid;       /* in its own PID namespace */
+    uint32_t pid_space; /* that namespace's inode; 0 = not known */
+    uint64_t lock_at;   /* the byte of the file that is locked as long as its
+                           memory is there (segment/tie.h); 0 = none */
+    int64_t dying_ns;   /* hint: first seen to be dying then; 0 = never */
+    int64_t look_ns;    /* hint: its end was last looked for then */
+    uint32_t over;      /* the slot's ref: the end of that use is proved */
+    uint32_t pad;
+};
+
 struct thread_slot {
     pthread_mutex_t life; /* TRUE */
     thread_ref_t ref;     /* TRUE: who uses it; 0 = free */
     uint32_t generation;  /* of the last use */
-    uint32_t pid;         /* for people */
     thread_ref_t keeper;  /* TRUE: its process's helper thread, or 0 */
-    uint32_t pad[2];
-    uint64_t counts[COUNTERS]; /* written by its thread only */
-    int64_t forsaken_ns;       /* its keeper was dead first then; 0 = never */
+    uint32_t pad[3];
+    uint64_t counts[COUNTERS]; /* written by its thread only; of a free slot:
+                                  its last one's */
     uint64_t waiting; /* hint: the handle that it waits for, or means to */
     uint64_t set;     /* TRUE: ticket of the lock set that it is taking, under
                          all words; 0 = none. See table/journal.h */
     session_ref_t set_of;
     uint32_t pad1;
-    uint64_t spare[4];
+    struct process process; /* TRUE */
 };
 
 #define CALLS_KEPT 14
@@ -174,14 +194,14 @@ struct session_slot {
     pthread_mutex_t life; /* TRUE; held by the process's helper thread */
     session_ref_t ref;    /* TRUE */
     uint32_t generation;
-    uint32_t state; /* enum session_state */
-    uint32_t pid;   /* in its own PID namespace; for people */
-    uint8_t uuid[16];
-    uint32_t loose;      /* hint: entries of its slabs that others have freed */
-    uint32_t adopted;    /* it holds entries in slabs of others */
+    uint32_t state;      /* enum session_state */
     thread_ref_t keeper; /* TRUE: its process's helper thread, or 0 */
+    uint8_t uuid[16];
+    uint32_t loose;   /* hint: entries of its slabs that others have freed */
+    uint32_t adopted; /* it holds entries in slabs of others */
+    struct process process; /* TRUE */
+    uint32_t heirs; /* TRUE: there is a descriptor that keeps it: heirs.h */
     uint32_t pad0;
-    uint64_t spare[5];
 
     /* lines: how its helper thread is told of changes (table/call.h) */
     uint32_t calls;   /* how many there were; a futex */
@@ -281,10 +301,12 @@ enum gone {
 #define STATE_TOLD UINT64_C(0x4000)  /* its session knows: asked, or gone */
 #define STATE_NEAR UINT64_C(0x8000)  /* and that its ttl is near */
 #define STATE_ENDED                                                            \
-    UINT64_C(0x10000) /* and that it has ended; it is delayed                  \
-                       */
+    UINT64_C(0x10000)                 /* and that it has ended; it is delayed  \
+                                       */
+#define STATE_FIRST UINT64_C(0x20000) /* POKED with no waiter before it */
 #define STATE_NOTES                                                            \
-    (STATE_POKED | STATE_ASKED | STATE_TOLD | STATE_NEAR | STATE_ENDED)
+    (STATE_POKED | STATE_ASKED | STATE_TOLD | STATE_NEAR | STATE_ENDED |       \
+        STATE_FIRST)
 #define STATE_GENERATION(s) ((uint32_t)((s) >> 32))
 #define STATE(generation, phase, mode, gone)                                   \
     ((uint64_t)(generation) << 32 | (uint64_t)(gone) << 8 |                    \
@@ -353,6 +375,8 @@ struct entry {
 
 #define LAYOUT_ASSERT(x) _Static_assert(x, #x)
 LAYOUT_ASSERT(sizeof(struct seg_header) <= PAGE_BYTES);
+LAYOUT_ASSERT(THREADS_MAX <= 1u << THREAD_BITS);
+LAYOUT_ASSERT(SESSIONS_MAX <= 1u << SESSION_BITS);
 LAYOUT_ASSERT(offsetof(struct seg_header, checksum) == 160);
 LAYOUT_ASSERT(offsetof(struct seg_header, recovery_word) == 256);
 LAYOUT_ASSERT(offsetof(struct seg_header, threads_high) == 320);
@@ -360,6 +384,7 @@ LAYOUT_ASSERT(offsetof(struct seg_header, grow_word) == 384);
 LAYOUT_ASSERT(offsetof(struct seg_header, ticket) == 448);
 LAYOUT_ASSERT(offsetof(struct thread_slot, counts) == 64);
 LAYOUT_ASSERT(sizeof(struct thread_slot) == 256);
+LAYOUT_ASSERT(sizeof(struct process) == 40);
 LAYOUT_ASSERT(sizeof(struct session_slot) == 256);
 LAYOUT_ASSERT(offsetof(struct session_slot, calls) == 128);
 LAYOUT_ASSERT(sizeof(struct gate) == 64);

@@ -5,11 +5,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,6 +20,7 @@
 #include "base/why.h"
 #include "segment/attach.h"
 #include "segment/file.h"
+#include "segment/tie.h"
 
 /* The process's maps; under process_enter(). */
 static CDS_LIST_HEAD(maps);
@@ -54,6 +57,7 @@ static void map_place(struct map *map, const struct seg_header *header)
     map->hash_seed = header->hash_seed;
     map->strict = header->strict != 0;
     map->arena_at = header->arena_at;
+    map->arena_unit = header->arena_at / UNIT_BYTES;
     map->pages_max = header->pages_max;
     map->entries_max = header->slab_pages_max * SMALL_PER_PAGE;
     map->bytes = header->bytes;
@@ -77,32 +81,114 @@ static unsigned times_mapped(const struct stat *st)
     return n;
 }
 
-static struct map *map_new(int fd, const struct stat *st,
-    const struct seg_header *header, bool readonly)
+/*
+ * Is this /proc of our own PID namespace? Seen from another's we have several
+ * numbers, down to our own; and what is no procfs at all has none of this.
+ */
+static bool is_own_proc(int fd)
+{
+    char text[2048], *at;
+    struct statfs fs;
+    ssize_t n = read(fd, text, sizeof(text) - 1);
+    int end = 0;
+    long pid;
+
+    if (n <= 0 || fstatfs(fd, &fs) != 0 || fs.f_type != PROC_SUPER_MAGIC)
+        return false;
+    text[n] = '\0';
+    at = strstr(text, "\nNSpid:");
+    return at != NULL && sscanf(at, "\nNSpid: %ld%n", &pid, &end) == 1 &&
+        at[end] == '\n' && pid == getpid();
+}
+
+/* How others can see that this process has ended, and how it can see others.
+   What cannot be had stays 0. */
+static void map_identify(struct map *map)
+{
+    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    struct stat st;
+
+    map->self.pid = (uint32_t)getpid();
+    if (fd < 0)
+        return;
+    if (is_own_proc(fd) && fstat(fd, &st) == 0)
+        map->proc = st.st_dev;
+    if (fstatat(AT_FDCWD, "/proc/self/ns/pid", &st, 0) == 0)
+        map->self.pid_space = (uint32_t)st.st_ino;
+    close(fd);
+}
+
+static void *map_for_looking(int fd, const char *path, size_t bytes)
+{
+    void *base =
+        mmap(NULL, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+
+    if (base != MAP_FAILED) {
+        madvise(base, bytes, MADV_DONTFORK);
+        return base;
+    }
+    why(-ENOMEM, "cannot map %s: %zu bytes of address space (RLIMIT_AS?)", path,
+        bytes);
+    return NULL;
+}
+
+static int map_memory(struct map *map, const struct seg_header *header)
+{
+    void *base = NULL;
+    int rc;
+
+    map_identify(map);
+    if (map->readonly) {
+        base = map_for_looking(map->fd, map->path, header->bytes);
+        map->over = calloc(SESSIONS_MAX, sizeof(*map->over));
+        map->h = base;
+        if (map->over == NULL)
+            return why(-ENOMEM, "out of memory");
+        return base == NULL ? -ENOMEM : 0;
+    }
+    rc = tie_map(map->fd, map->path, header->bytes, &base, &map->self.lock_at);
+    map->h = base;
+    if (rc != 0 || map->self.lock_at != 0 || map->self.pid_space != 0)
+        return rc;
+    return why(-EOPNOTSUPP,
+        "nobody could tell when this process has ended: there is no /proc, and "
+        "the file system of %s drops locks too early (overlayfs?): put it on a "
+        "tmpfs, or mount /proc",
+        map->path);
+}
+
+static void map_free(struct map *map)
+{
+    if (map->h != NULL)
+        munmap(map->h, map->bytes);
+    free(map->over);
+    free(map);
+}
+
+static int map_new(int fd, const char *path, const struct stat *st,
+    const struct seg_header *header, bool readonly, struct map **out)
 {
     struct map *map = calloc(1, sizeof(*map));
-    void *base;
+    int rc;
 
     if (map == NULL)
-        return NULL;
-    base =
-        mmap(NULL, header->bytes, readonly ? PROT_READ : PROT_READ | PROT_WRITE,
-            MAP_SHARED | MAP_NORESERVE, fd, 0);
-    if (base == MAP_FAILED) {
-        free(map);
-        return NULL;
-    }
-    /* a child must not act through it; and its page tables are not copied */
-    madvise(base, header->bytes, MADV_DONTFORK);
-    map->h = base;
-    map_place(map, header);
-    CDS_INIT_LIST_HEAD(&map->kept);
+        return why(-ENOMEM, "out of memory");
+    strncpy(map->path, path, sizeof(map->path) - 1);
     map->readonly = readonly;
+    map->bytes = header->bytes;
     map->fd = fd;
     map->dev = st->st_dev;
     map->ino = st->st_ino;
+    CDS_INIT_LIST_HEAD(&map->kept);
+    rc = map_memory(map, header);
+    if (rc != 0) {
+        map_free(map);
+        return rc;
+    }
+    map_place(map, header);
     cds_list_add(&map->node, &maps);
-    return map;
+    *out = map;
+    return 0;
 }
 
 /* The application may have closed our descriptor and got its number again
@@ -120,10 +206,9 @@ void map_put(struct map *map)
     if (--map->users > 0)
         return;
     cds_list_del(&map->node);
-    munmap(map->h, map->bytes);
     if (fd_is_ours(map, &st))
         close(map->fd);
-    free(map);
+    map_free(map);
 }
 
 /*
@@ -148,11 +233,12 @@ static int map_get(int fd, const char *path, const struct seg_header *header,
 {
     struct stat st;
     struct map *map;
+    int rc;
 
     if (fstat(fd, &st) != 0) {
-        int error = errno;
+        rc = why(-errno, "%s: %s", path, strerror(errno));
         close(fd);
-        return why(-error, "%s: %s", path, strerror(error));
+        return rc;
     }
     map = map_find(&st, readonly);
     if (map != NULL && fd_is_ours(map, &st)) {
@@ -160,14 +246,11 @@ static int map_get(int fd, const char *path, const struct seg_header *header,
     } else if (map != NULL) {
         map->fd = fd;
     } else {
-        map = map_new(fd, &st, header, readonly);
-        if (map == NULL) {
+        rc = map_new(fd, path, &st, header, readonly, &map);
+        if (rc != 0) {
             close(fd);
-            return why(-ENOMEM,
-                "cannot map %s: %llu bytes of address space (RLIMIT_AS?)", path,
-                (unsigned long long)header->bytes);
+            return rc;
         }
-        strncpy(map->path, path, sizeof(map->path) - 1);
         if (!readonly && times_mapped(&st) > 1)
             return refuse_copy(map);
     }
@@ -183,7 +266,7 @@ static int attach_once(const char *path, const struct map_wish *wish,
 {
     struct header_wish make = wish->make;
     int verdict = HEADER_FINE;
-    int fd = file_open(path, wish->readonly, header, &verdict);
+    int fd = file_open(path, wish->readonly, wish->trusted, header, &verdict);
     int stale = -1, rc;
 
     if (fd >= 0 && verdict == HEADER_FINE)
@@ -209,15 +292,16 @@ static int attach_once(const char *path, const struct map_wish *wish,
 int map_attach(const char *path, const struct map_wish *wish, struct map **out)
 {
     struct seg_header header;
-    int fd = -EAGAIN;
+    int rc = -EAGAIN;
 
-    for (int i = 0; i < 100 && fd == -EAGAIN; i++)
-        fd = attach_once(path, wish, &header);
-    if (fd == -EAGAIN)
+    for (int i = 0; i < 100 && rc == -EAGAIN; i++) {
+        rc = attach_once(path, wish, &header);
+        if (rc >= 0)
+            rc = map_get(rc, path, &header, wish->readonly, out);
+    }
+    if (rc == -EAGAIN)
         return why(-EAGAIN, "%s is made and removed again and again", path);
-    if (fd < 0)
-        return fd;
-    return map_get(fd, path, &header, wish->readonly, out);
+    return rc;
 }
 
 int map_reserve(const struct map *map, uint64_t offset, uint64_t bytes)
@@ -239,6 +323,18 @@ int map_judge_whole(const struct map *map)
         "%s was cut off to %lld bytes while it was in use: stop all users and "
         "remove it",
         map->path, (long long)st.st_size);
+}
+
+bool map_lock_is_free(const struct map *map, uint64_t at)
+{
+    struct flock lock = {.l_type = F_WRLCK,
+        .l_whence = SEEK_SET,
+        .l_start = (off_t)at,
+        .l_len = 1};
+    struct stat st;
+
+    return fd_is_ours(map, &st) && fcntl(map->fd, F_OFD_GETLK, &lock) == 0 &&
+        lock.l_type == F_UNLCK;
 }
 
 int map_links(const struct map *map)

@@ -37,8 +37,9 @@ struct map {
     struct page_info *pages;
     const struct mode_table *modes;
     uint64_t hash_seed;
-    bool strict; /* no waiter is ever overtaken */
-    uint64_t arena_at;
+    bool strict;             /* no waiter is ever overtaken */
+    int64_t lines_barren_ns; /* until then there is no room for more lines */
+    uint64_t arena_at, arena_unit; /* in bytes, and in units */
     uint32_t pages_max;
     uint32_t entries_max; /* no walk over links is longer */
     size_t bytes;
@@ -51,7 +52,11 @@ struct map {
     struct cds_list_head node;
     unsigned users; /* attachments, and threads with a slot */
     unsigned attachments;
-    uint32_t keeper;           /* the helper thread's slot, while it has one */
+    uint32_t keeper;     /* the helper thread's slot, while it has one */
+    struct process self; /* as its slots say it */
+    dev_t proc;          /* /proc, if that is of our PID namespace; else 0 */
+    session_ref_t *over; /* who cannot write notes here whose end is proved */
+    bool dying;          /* some are dead whose end is not proved yet */
     struct cds_list_head kept; /* this process's threads with a slot */
     int fd;
     dev_t dev;
@@ -78,6 +83,10 @@ void map_registry_unlock(struct map *map);
    ENQ_ECORRUPT, explained. */
 int map_judge_whole(const struct map *map);
 
+/* Has nobody locked this byte of the file, and so nobody's memory has been tied
+   to it (segment/tie.h)? False as well where that cannot be asked. */
+bool map_lock_is_free(const struct map *map, uint64_t at);
+
 /* How many names has the segment? 0: it was removed; -1: unknown. Costs an
    fstat. */
 int map_links(const struct map *map);
@@ -97,6 +106,14 @@ static inline ref_t map_ref(const struct map *map, const void *p)
 static inline uint32_t map_page_of(const struct map *map, ref_t ref)
 {
     return (uint32_t)((ref * (uint64_t)UNIT_BYTES - map->arena_at) /
+        PAGE_BYTES);
+}
+
+/* The same of an entry's address: a shift less, where each counts. */
+static inline uint32_t map_page_at(const struct map *map, const void *p)
+{
+    return (uint32_t)((uint64_t)((const char *)p - (const char *)map->h -
+                          (ptrdiff_t)map->arena_at) /
         PAGE_BYTES);
 }
 
@@ -142,9 +159,15 @@ static inline uint32_t map_sessions(const struct map *map)
 /* Units 1, 4, 7 ... of a page, see layout.h. */
 #define ENTRY_UNITS UINT64_C(0x2492492492492492)
 
+/* Counted from the arena's start; too many: it is not of the arena. */
+static inline uint64_t map_unit_of(const struct map *map, ref_t ref)
+{
+    return ref - map->arena_unit;
+}
+
 static inline struct entry *at_entry(const struct map *map, ref_t ref)
 {
-    uint64_t unit = ref - map->arena_at / UNIT_BYTES;
+    uint64_t unit = map_unit_of(map, ref);
 
     if (unlikely(unit >= (uint64_t)map_pages_ready(map) * UNITS_PER_PAGE ||
             !(ENTRY_UNITS >> (unit % UNITS_PER_PAGE) & 1)))
@@ -184,13 +207,13 @@ static inline struct line *at_line(const struct map *map, uint32_t shard,
 static inline struct session_slot *at_session(const struct map *map,
     session_ref_t ref)
 {
-    return &map->sessions[ref & SLOT_MASK];
+    return &map->sessions[ref & SESSION_MASK];
 }
 
 static inline struct thread_slot *at_thread(const struct map *map,
     thread_ref_t ref)
 {
-    return &map->threads[ref & SLOT_MASK];
+    return &map->threads[ref & THREAD_MASK];
 }
 
 #endif

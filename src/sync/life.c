@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/why.h"
+#include "segment/heirs.h"
 
 /*
  * The child of a bare clone() has its parent's thread id in glibc's books,
@@ -140,18 +141,105 @@ static enum sign look_at_thread(const struct map *map, thread_ref_t ref)
     return look(&slot->ref, &slot->life, ref);
 }
 
-#define FORSAKEN_NS (500 * NS_PER_MS)
+/* --- the end of a whole process --- */
 
-/* SIGKILL reaches the threads of a process one after the other: for some
-   microseconds one may run on whose keeper is dead, and as much longer as a
-   hypervisor stops the killer in between. */
-static bool is_long_forsaken(const struct map *map, struct thread_slot *slot)
+#define LOOK_FIRST_NS 30000
+#define LOOK_LAST_NS (10 * NS_PER_MS)
+
+void life_of(const struct map *map, struct process *who)
 {
-    int64_t since = shm_load(&slot->forsaken_ns), now = sys.now().ns;
+    shm_store(&who->pid, map->self.pid);
+    shm_store(&who->pid_space, map->self.pid_space);
+    shm_store(&who->lock_at, map->self.lock_at);
+    shm_store(&who->dying_ns, 0);
+    shm_store(&who->look_ns, 0);
+    shm_store(&who->over, 0);
+}
 
-    if (since == 0 && !map->readonly)
-        shm_store(&slot->forsaken_ns, now);
-    return since != 0 && now - since > FORSAKEN_NS;
+/* Its threads go one after the other, within microseconds; but one may be held
+   up in the kernel for ever. */
+static int64_t pause_ns(const struct process *who, int64_t now_ns)
+{
+    int64_t ns = (now_ns - shm_load(&who->dying_ns)) / 4;
+
+    if (ns < LOOK_FIRST_NS)
+        return LOOK_FIRST_NS;
+    return ns < LOOK_LAST_NS ? ns : LOOK_LAST_NS;
+}
+
+/* Of a thousand who wait for a process that lingers, one looks at a time. */
+static bool is_my_turn(struct process *who, bool at_once)
+{
+    int64_t now_ns = sys.now().ns, last = shm_load(&who->look_ns);
+
+    if (shm_load(&who->dying_ns) == 0)
+        shm_store(&who->dying_ns, now_ns);
+    if (!at_once && now_ns >= last && now_ns - last < pause_ns(who, now_ns))
+        return false;
+    return shm_cas(&who->look_ns, &last, now_ns) || at_once;
+}
+
+/* `ref` is the use of its slot that is meant: one of the slot's next process is
+   not touched by what is noted here. */
+static bool prove(const struct map *map, struct process *who, uint32_t ref,
+    bool at_once)
+{
+    if (shm_load_acquire(&who->over) == ref)
+        return true;
+    if (!map->readonly && !is_my_turn(who, at_once))
+        return false;
+    if (!sys.ended(map, who))
+        return false;
+    ENQ_POINT("life.proved");
+    if (!map->readonly)
+        shm_store_release(&who->over, ref);
+    return true;
+}
+
+bool session_is_over(const struct map *map, session_ref_t ref)
+{
+    const struct session_slot *slot = at_session(map, ref);
+
+    if (shm_load_acquire(&slot->ref) != ref || ref == 0 ||
+        shm_load_acquire(&slot->process.over) == ref)
+        return true;
+    return unlikely(map->over != NULL) && map->over[ref & SESSION_MASK] == ref;
+}
+
+bool session_prove(const struct map *map, session_ref_t ref, bool at_once)
+{
+    if (!session_is_dead(map, ref))
+        return false;
+    if (session_is_over(map, ref))
+        return true;
+    if (!prove(map, &at_session(map, ref)->process, ref, at_once))
+        return false;
+    if (map->over != NULL)
+        map->over[ref & SESSION_MASK] = ref;
+    return true;
+}
+
+void session_prove_all(const struct map *map)
+{
+    for (uint32_t i = 0; i < map_sessions(map); i++) {
+        session_ref_t ref = shm_load_acquire(&map->sessions[i].ref);
+
+        if (ref != 0)
+            session_prove(map, ref, true);
+    }
+}
+
+mono_t session_look_again(const struct map *map, session_ref_t ref)
+{
+    const struct process *who = &at_session(map, ref)->process;
+    mono_t now = sys.now();
+
+    return mono_add_ns(now, pause_ns(who, now.ns));
+}
+
+bool session_dies_now(const struct map *map, session_ref_t ref)
+{
+    return session_look_again(map, ref).ns - sys.now().ns <= 3 * LOOK_FIRST_NS;
 }
 
 bool thread_is_dead(const struct map *map, thread_ref_t ref)
@@ -163,14 +251,28 @@ bool thread_is_dead(const struct map *map, thread_ref_t ref)
     /* one that is gone says nothing: its process has no attachment, or it was
        cleaned up, after those that it kept */
     return keeper != 0 && look_at_thread(map, keeper) == DEAD &&
-        is_long_forsaken(map, at_thread(map, ref));
+        prove(map, &at_thread(map, ref)->process, ref, false);
+}
+
+static enum sign look_at_session(const struct map *map, session_ref_t ref)
+{
+    const struct session_slot *slot = at_session(map, ref);
+
+    return look(&slot->ref, &slot->life, ref);
+}
+
+bool session_is_forsaken(const struct map *map, session_ref_t ref)
+{
+    return look_at_session(map, ref) != ALIVE;
 }
 
 bool session_is_dead(const struct map *map, session_ref_t ref)
 {
-    const struct session_slot *slot = at_session(map, ref);
+    enum sign sign = look_at_session(map, ref);
 
-    return look(&slot->ref, &slot->life, ref) != ALIVE;
+    if (unlikely(sign == DEAD && shm_load(&at_session(map, ref)->heirs) != 0))
+        return !heirs_left(map, ref);
+    return sign != ALIVE;
 }
 
 bool session_watch(const struct map *map, session_ref_t ref,

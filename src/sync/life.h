@@ -10,6 +10,12 @@
  *
  * The kernel wakes only where FUTEX_WAITERS is set, so the owner sets it for
  * good. "Dead" is said only when certain; "maybe alive" is the safe answer.
+ *
+ * A dead thread is not a dead process. A session's mark says that its helper
+ * thread is dead: that is when others begin to look after it. Until it is
+ * proved that the whole process can do nothing any more (sync/ended.h) it is
+ * *dying*, and what it holds is in the way; then it is *over*, which is noted
+ * in its slot, as only a note can be looked at under a lock word.
  */
 #ifndef SYNC_LIFE_H
 #define SYNC_LIFE_H
@@ -47,20 +53,51 @@ int life_possible(void);
 int life_begin(pthread_mutex_t *life);
 void life_end(pthread_mutex_t *life);
 
+/* The slot of a process that is ours: what others need for the proof. */
+void life_of(const struct map *map, struct process *who);
+
 /*
- * True when the thread or session that had this reference is certainly gone:
- * its slot says died, or is free or another's by now.
+ * True when the thread that had this reference is certainly gone: its slot says
+ * died, or is free or another's by now.
  *
  * Of a thread there is a second sign: the kernel walks 2,048 mutexes of a list
  * and no more, newest first, so that one who holds as many robust mutexes of
  * its own dies without a mark of ours. The process's helper thread, its keeper,
- * holds none but ours, lives as long as the process, and is marked:
- * believed after half a second.
+ * holds none but ours and is marked: from then on the end of the process is
+ * looked for.
  */
 bool thread_is_dead(const struct map *map, thread_ref_t ref);
+
+/* True when the session's helper thread is gone; its other threads may run. */
 bool session_is_dead(const struct map *map, session_ref_t ref);
 
-/* Something to wake up by when the session dies. False: it is dead. */
+/*
+ * The same of its helper thread alone. They differ where the session has heirs:
+ * what it holds is held until the last of them is gone, but nobody waits any
+ * more. Heirs are asked after by system calls, also under a lock word; only
+ * when their session's process is dead.
+ */
+bool session_is_forsaken(const struct map *map, session_ref_t ref);
+
+/* True when nobody can act for it any more, and that is known. Reads memory,
+   and nothing else. */
+bool session_is_over(const struct map *map, session_ref_t ref);
+
+/*
+ * The same, and of one that is dead the proof is looked for, and noted: system
+ * calls, so that no word may be held. Of several who ask, again and again, one
+ * looks at a time, more and more seldom (30 us to 10 ms); not so @at_once.
+ */
+bool session_prove(const struct map *map, session_ref_t ref, bool at_once);
+void session_prove_all(const struct map *map);
+
+/* When to look next; and whether to wait for it, as it has just begun to die.
+ */
+mono_t session_look_again(const struct map *map, session_ref_t ref);
+bool session_dies_now(const struct map *map, session_ref_t ref);
+
+/* Something to wake up by when the session dies. False: there is nothing, as
+   it is dead, or has heirs only; who waits for these looks at each tick. */
 bool session_watch(const struct map *map, session_ref_t ref,
     struct sys_watch *watch);
 

@@ -5,12 +5,15 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "sync/ended.h"
 
 static mono_t clock_of(clockid_t id)
 {
@@ -73,10 +76,16 @@ static void wait_one(const struct sys_watch *w, const struct timespec *until)
     syscall(SYS_futex, w->word, FUTEX_WAIT, w->value, &slice, NULL, 0);
 }
 
+static int no_waitv; /* set once, by whoever is refused first */
+
+bool sys_has_waitv(void)
+{
+    return shm_load(&no_waitv) == 0;
+}
+
 static void wait_for(const struct sys_watch *watches, unsigned n,
     const struct timespec *until)
 {
-    static int no_waitv; /* set once, by whoever is refused first */
     struct futex_waitv v[SYS_WATCHES_MAX];
 
     for (unsigned i = 0; i < n && i < SYS_WATCHES_MAX; i++)
@@ -139,7 +148,21 @@ struct sys_ops sys = {
     .wait = sys_wait,
     .sleep = sys_sleep,
     .wake = sys_wake,
+    .ended = process_ended,
 };
+
+static bool barrier(int command)
+{
+    return syscall(SYS_membarrier, command, 0, 0) == 0;
+}
+
+/* Who has not registered yet is refused with EPERM. */
+bool sys_barrier(void)
+{
+    return barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) ||
+        (errno == EPERM && barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
+            barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED));
+}
 
 bool sys_is_real(void)
 {
@@ -149,6 +172,22 @@ bool sys_is_real(void)
 /* Ticks are 1 to 10 ms; the exact figure would be clock_getres(), but a
    margin that is too large only makes a lock live a few ms longer. */
 int64_t sys_coarse_lag_ns = NS_PER_S;
+
+#ifdef ENQ_POINTS
+int64_t sys_look_every(int64_t ns)
+{
+    static int64_t least_ns = -1; /* whoever asks first finds out */
+    int64_t least = shm_load(&least_ns);
+
+    if (least < 0) {
+        const char *ms = getenv("ENQ_TICK_MS");
+
+        least = ms == NULL ? 0 : strtoll(ms, NULL, 10) * NS_PER_MS;
+        shm_store(&least_ns, least);
+    }
+    return ns < least ? least : ns;
+}
+#endif
 
 int sys_cpus(void)
 {

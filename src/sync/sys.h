@@ -1,5 +1,6 @@
 /*
- * sys.h - floor 3: clock and futex, as the rest of the library sees them.
+ * sys.h - floor 3: clock, futex and who is there, as the rest of the library
+ * sees them.
  *
  * Only sys.c calls the kernel for these. Tests put their own operations here
  * and turn time by hand.
@@ -11,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/time.h"
+#include "segment/map.h"
 
 /* A word to sleep on, and the value it must have for that. */
 struct sys_watch {
@@ -29,6 +31,8 @@ struct sys_ops {
     /* The same without the tick. */
     void (*sleep)(const struct sys_watch *watches, unsigned n, mono_t until);
     void (*wake)(const uint32_t *word, int how_many);
+    /* Is the end of a process proved? See sync/ended.h. */
+    bool (*ended)(const struct map *map, const struct process *who);
 };
 
 extern struct sys_ops sys;
@@ -48,7 +52,29 @@ extern int64_t sys_coarse_lag_ns;
  * The longest sleep between two looks at the table. It bounds what a wake-up
  * costs that its sender did not live to send (RELIABILITY, trap 1 and P3).
  */
-#define SYS_TICK_NS (40 * NS_PER_MS)
+#define SYS_TICK_USUAL_NS (40 * NS_PER_MS)
+#define SYS_TICK_NS sys_look_every(SYS_TICK_USUAL_NS)
+
+/*
+ * For all that is looked at by the clock, whether or not there is anything to
+ * see. Where the crash points are built in, ENQ_TICK_MS in the environment puts
+ * such looks off for so long, at least: then only what wakes somebody brings
+ * anything about, and a wake-up that is missing shows. Released, it is @ns.
+ */
+#ifdef ENQ_POINTS
+int64_t sys_look_every(int64_t ns);
+#else
+#define sys_look_every(ns) (ns)
+#endif
+
+/* Can it sleep on more than one word? Else it looks at the others in slices of
+   20 ms: known once the kernel has been asked. */
+bool sys_has_waitv(void);
+
+/* A full barrier in every thread of this process, be it asleep or running.
+   False: the kernel, or a filter, refuses. Takes microseconds, and when asked
+   for the first time some ms. */
+bool sys_barrier(void);
 
 /* Of the machine, not those that we may use: with more than one, whom we wait
    for may be running while we spin. */

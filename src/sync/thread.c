@@ -13,6 +13,7 @@
 #include "base/why.h"
 #include "segment/attach.h"
 #include "sync/life.h"
+#include "sync/reclaim.h"
 #include "sync/word.h"
 
 __thread struct thread *thread_last;
@@ -30,10 +31,6 @@ static uint32_t key; /* the number of our pthread key, and one; 0: none yet */
  */
 static void slot_free(struct map *map, struct thread_slot *slot)
 {
-    for (unsigned i = 0; i < COUNTERS; i++) {
-        shm_add(&map->h->retired[i], slot->counts[i]);
-        shm_store(&slot->counts[i], 0);
-    }
     if (map_registry_lock(map) != 0) {
         life_end(&slot->life);
         shm_store_release(&slot->ref, 0);
@@ -93,6 +90,15 @@ static int have_key(void)
     return 0;
 }
 
+/* Under the registry lock: nobody else adds them up. */
+static void retire_counts(struct map *map, struct thread_slot *slot)
+{
+    for (unsigned i = 0; i < COUNTERS; i++) {
+        shm_add(&map->h->retired[i], slot->counts[i]);
+        shm_store(&slot->counts[i], 0);
+    }
+}
+
 /* Life first, reference last: nobody ever sees a slot in use whose life word
    says neither lives nor died. A claimer that dies in between leaves a slot
    that is still free. */
@@ -106,17 +112,18 @@ static int slot_claim(struct map *map, uint32_t i)
         return rc;
     if (generation == 0)
         generation = 1;
+    retire_counts(map, slot);
     shm_store(&slot->generation, generation);
     shm_store(&slot->keeper, shm_load(&map->keeper));
-    shm_store(&slot->forsaken_ns, 0);
+    life_of(map, &slot->process);
     shm_store(&slot->waiting, 0);
     shm_store(&slot->set, 0);
-    shm_store_release(&slot->ref, generation << SLOT_BITS | i);
+    shm_store_release(&slot->ref, generation << THREAD_BITS | i);
     return 0;
 }
 
-/* Under the registry lock. Faults: -EAGAIN, those of map_reserve(). */
-static int slot_find(struct map *map, struct thread_slot **slot)
+/* Faults: -EAGAIN, those of map_reserve(). */
+static int slot_find_free(struct map *map, struct thread_slot **slot)
 {
     int rc;
 
@@ -134,6 +141,18 @@ static int slot_find(struct map *map, struct thread_slot **slot)
             return slot_claim(map, i);
     }
     return -EAGAIN;
+}
+
+/* Under the registry lock. Nobody may be left to heal what the dead have left,
+   so that whoever comes takes their slots: where all are taken, or there is no
+   memory for one more. */
+static int slot_find(struct map *map, struct thread_slot **slot)
+{
+    int rc = slot_find_free(map, slot);
+
+    if (rc != 0 && reclaim_threads(map) > 0)
+        rc = slot_find_free(map, slot);
+    return rc;
 }
 
 static int explain(const struct map *map, int rc)
@@ -174,7 +193,6 @@ static int thread_new(struct map *map, struct thread **out)
     }
     t->map = map;
     t->life = shm_load(process_page);
-    shm_store(&t->slot->pid, (uint32_t)getpid());
     CDS_INIT_LIST_HEAD(&t->magazines);
     *out = t;
     return 0;

@@ -12,15 +12,33 @@ void (*wait_report_death)(struct session *s);
 /* Of those who hold, so many are watched; the tick does for the others. */
 #define WATCHES_MOST 15
 
-static void watch_session(struct blockers *b, const struct map *map,
+static bool watch_session(struct blockers *b, const struct map *map,
     session_ref_t ref)
 {
     if (b->n == b->own + WATCHES_MOST || b->n == SYS_WATCHES_MAX)
+        return true;
+    if (!session_watch(map, ref, &b->watch[b->n]))
+        return false;
+    b->n++;
+    return true;
+}
+
+/* What is held by one who is dying is in the way until that is proved. */
+static void watch_holders_session(struct blockers *b, const struct map *map,
+    session_ref_t ref)
+{
+    if (watch_session(b, map, ref))
         return;
-    if (session_watch(map, ref, &b->watch[b->n]))
-        b->n++;
-    else
+    if (session_is_over(map, ref))
         b->dead = true;
+    else if (b->n_dying < DYING_FEW && session_is_dead(map, ref))
+        b->dying[b->n_dying++] = ref;
+}
+
+static void watch_waiter(struct blockers *b, const struct map *map,
+    const struct entry *e)
+{
+    b->dead |= !watch_session(b, map, e->session);
 }
 
 /* A delay keeps others out, not its owner. */
@@ -42,7 +60,7 @@ static void watch_holder(struct blockers *b, struct scope *s, struct entry *e,
             (ENTRY_DEATH(e->on_death) == ENQ_DEATH_KEEP &&
                 e->deadline_ns != MONO_NEVER.ns)) &&
         !delayed)
-        watch_session(b, s->map, e->session);
+        watch_holders_session(b, s->map, e->session);
     else if (delayed && e->deadline_ns > scope_clock(s).ns)
         b->dead = true; /* its delay begins when it is buried */
 }
@@ -97,7 +115,7 @@ static bool see_blocker(void *context, struct entry *e)
 void blockers_begin(struct blockers *b, mono_t deadline)
 {
     b->before = b->ahead = b->holder = NULL;
-    b->n = b->own = b->n_sets = 0;
+    b->n = b->own = b->n_sets = b->n_dying = 0;
     b->dead = b->behind_set = false;
     b->until = deadline;
 }
@@ -119,9 +137,10 @@ int blockers_add(struct blockers *b, struct scope *s, const struct ask *ask,
         b->until = mono_min(b->until, (mono_t){self->deadline_ns});
     rc = scope_visit(s, &ask->key, see_blocker, &w);
     if (b->ahead != NULL)
-        watch_session(b, s->map, b->ahead->session);
+        watch_waiter(b, s->map, b->ahead);
     if (b->before != NULL && b->before->session != b->ahead->session)
-        watch_session(b, s->map, b->before->session);
+        watch_waiter(b, s->map, b->before);
+    b->leads = b->ahead == NULL || s->wide;
     if (b->dead)
         b->until = (mono_t){0}; /* look again at once, when it is reported */
     return rc;
@@ -139,24 +158,63 @@ void blockers_leave_to_ahead(struct blockers *b, mono_t deadline)
         b->until = mono_min(deadline, mono_add_ns(b->until, AHEAD_NS));
 }
 
+/* Who has somebody ahead leaves that to him as well, and to the helper threads;
+   he may be stopped. */
+static mono_t look_again(const struct blockers *b, const struct map *map,
+    session_ref_t ref)
+{
+    return b->leads ? session_look_again(map, ref)
+                    : mono_add_ns(sys.now(), NS_PER_S);
+}
+
+/* The threads of a process that is killed go within microseconds: too short to
+   do anything else meanwhile. */
+static bool prove_soon(const struct blockers *b, const struct map *map,
+    session_ref_t ref)
+{
+    while (!session_prove(map, ref, false)) {
+        if (!b->leads || !session_dies_now(map, ref) ||
+            shm_load(b->watch[0].word) != b->watch[0].value)
+            return false;
+        sys.wait(b->watch, b->own, session_look_again(map, ref));
+    }
+    return true;
+}
+
+bool blockers_prove(struct blockers *b, const struct map *map)
+{
+    bool proved = false;
+
+    for (unsigned i = 0; i < b->n_dying; i++) {
+        if (prove_soon(b, map, b->dying[i]))
+            proved = true;
+        else
+            b->until = mono_min(b->until, look_again(b, map, b->dying[i]));
+    }
+    b->dead |= proved;
+    return proved;
+}
+
 int64_t blockers_pause(unsigned *futile)
 {
     int64_t ns = SYS_TICK_NS << *futile;
 
-    if (ns >= NS_PER_S)
-        return NS_PER_S;
+    if (ns >= sys_look_every(NS_PER_S))
+        return sys_look_every(NS_PER_S);
     ++*futile;
     return ns;
 }
 
 mono_t blockers_look_again(bool waited_for)
 {
-    return mono_add_ns(sys.now(), waited_for ? SYS_TICK_NS : NS_PER_S);
+    return mono_add_ns(sys.now(),
+        waited_for ? SYS_TICK_NS : sys_look_every(NS_PER_S));
 }
 
 void blockers_pass_on_deaths(const struct blockers *b, struct session *s)
 {
-    bool death = b->dead;
+    /* once the helper thread knows of one who is dying it goes on by itself */
+    bool death = b->dead || (b->n_dying > 0 && !shm_load(&s->map->dying));
 
     for (unsigned i = b->own; i < b->n; i++) {
         if (!life_word_is_dead(shm_load(b->watch[i].word)))

@@ -10,6 +10,8 @@
 
 #include "table/judge.h"
 
+#define DYING_FEW 8
+
 /* Filled under the words, read when they have been let go: entries are looked
    at for their states only. */
 struct blockers {
@@ -20,7 +22,11 @@ struct blockers {
     uint64_t holder_state;
     struct sys_watch watch[SYS_WATCHES_MAX]; /* first those of his own state */
     unsigned n, own;
-    bool dead; /* a session of those is dead already */
+    bool dead;  /* a session of those is dead already */
+    bool leads; /* nobody ahead sees all that is in the way */
+    /* Of those who hold: dead, and not proved to be over. */
+    unsigned n_dying;
+    session_ref_t dying[DYING_FEW];
     mono_t until;
     /* Lock sets that wait in the way, of those that may not be passed so far
        (see bypass.h). Behind any whoever waits must look by himself: others may
@@ -41,6 +47,10 @@ int blockers_add(struct blockers *b, struct scope *s, const struct ask *ask,
 
 /* Who has somebody ahead leaves it to him to notice what time brings. */
 void blockers_leave_to_ahead(struct blockers *b, mono_t deadline);
+
+/* With no word held: true, if one of those who are dying is over, so that there
+   is something to look at again. Else it sets when to look. */
+bool blockers_prove(struct blockers *b, const struct map *map);
 
 /*
  * Whoever stands behind a lock set has to look by himself, and a set at its

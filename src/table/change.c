@@ -221,7 +221,7 @@ HOT void sign(struct scope *s, struct entry *e)
 {
     shm_store(&e->session, s->session->ref); /* partner: see_deadline */
     shm_store(&e->id_half, s->session->id_half);
-    shm_store(&e->pid, s->session->slot->pid);
+    shm_store(&e->pid, s->session->slot->process.pid);
 }
 
 HOT int place(struct scope *s, const struct ask *ask, struct entry *e,
@@ -404,7 +404,7 @@ int change_grant(struct scope *s, struct entry *e)
     s->t->changes++;
     scope_clock(s);
     start_clock(s, e, e->ttl_ms);
-    if (e->ttl_ms >= 0 && e->ttl_ms < SYS_TICK_NS / NS_PER_MS)
+    if (e->ttl_ms >= 0 && e->ttl_ms < SYS_TICK_USUAL_NS / NS_PER_MS)
         s->t->brief = true;
     next_token(s, e);
     count_waiting(s, e, -1);
@@ -417,9 +417,11 @@ int change_grant(struct scope *s, struct entry *e)
     return rc;
 }
 
-void change_poke(struct scope *s, struct entry *e)
+void change_poke(struct scope *s, struct entry *e, bool first)
 {
-    if (shm_or(&e->state, STATE_POKED) & STATE_POKED)
+    uint64_t note = first ? STATE_POKED | STATE_FIRST : STATE_POKED;
+
+    if ((shm_or(&e->state, note) & note) == note)
         return; /* once in vain is enough: see serve.h */
     ENQ_POINT("grant.poked");
     scope_wake(s, e);
@@ -588,7 +590,7 @@ int change_session(struct scope *s, struct entry *e, bool token)
     shm_store(&s->session->slot->adopted, 1);
     if (token)
         next_token(s, e);
-    shm_store(&e->pid, s->session->slot->pid);
+    shm_store(&e->pid, s->session->slot->process.pid);
     shm_and(&e->state, ~STATE_NOTES); /* the new one has been told nothing */
     shm_store_release(&e->session, s->session->ref);
     ENQ_POINT("adopt.stored");

@@ -41,8 +41,8 @@ HOT int change_note_suitors(struct scope *s, struct entry *e)
     return change_note_suitors_slow(s, e);
 }
 
-/* A waiter shall try for itself: see serve.h. */
-void change_poke(struct scope *s, struct entry *e);
+/* A waiter shall try for itself; `first`: none waits before it (serve.h). */
+void change_poke(struct scope *s, struct entry *e, bool first);
 
 /* Out of the table. GONE_NOT: its holder, or someone in his name, gave it
    back. GONE_DIED for a waiter, too: nobody is left to be told. */

@@ -272,12 +272,11 @@ static bool is_same_use(const struct entry *e, uint64_t before)
 }
 
 /* Every live entry is reached from its key. */
-static bool check_linked(void *context, struct entry *e)
+static bool check_linked(void *context, struct entry *e, uint64_t state)
 {
     struct check *c = context;
     struct scope s = {.map = c->map, .t = c->t};
     struct search search = {e, false};
-    uint64_t state = shm_load_acquire(&e->state);
     struct key key;
     bool live;
 
@@ -296,11 +295,10 @@ static bool check_linked(void *context, struct entry *e)
 
 /* A held entry is judged as if it asked anew, late: nobody may be in its way.
  */
-static bool check_generic(void *context, struct entry *e)
+static bool check_generic(void *context, struct entry *e, uint64_t state)
 {
     struct check *c = context;
     struct scope s = {.map = c->map, .t = c->t};
-    uint64_t state = shm_load_acquire(&e->state);
     struct ask ask;
     struct verdict v;
 
@@ -334,10 +332,9 @@ static void check_pages(struct check *c)
     }
 }
 
-static bool check_texts(void *context, struct entry *e)
+static bool check_texts(void *context, struct entry *e, uint64_t state)
 {
     struct check *c = context;
-    uint64_t state = shm_load_acquire(&e->state);
     struct ask ask;
 
     if (state_is_live(state) && !entry_ask(c->map, e, &ask) &&

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/why.h"
+#include "rules/spec.h"
 #include "table/bypass.h"
 #include "table/grip.h"
 
@@ -195,10 +196,9 @@ static void add_request(struct search *x, enq_handle handle)
 }
 
 /* Not one whose session is dead: a way through it would hide another. */
-static bool see_waiting(void *context, struct entry *e)
+static bool see_waiting(void *context, struct entry *e, uint64_t state)
 {
     struct search *x = context;
-    uint64_t state = shm_load_acquire(&e->state);
     enq_handle handle = grip_handle(x->s->map, e, state);
 
     return STATE_PHASE(state) != PHASE_WAITING ||
@@ -435,7 +435,7 @@ struct words {
 static void say(struct words *w, const char *before, const char *what)
 {
     int n =
-        snprintf(w->text + w->used, w->room - w->used, "%s%.40s", before, what);
+        snprintf(w->text + w->used, w->room - w->used, "%s%s", before, what);
 
     if (n > 0)
         w->used +=
@@ -444,11 +444,10 @@ static void say(struct words *w, const char *before, const char *what)
 
 static void say_key(struct words *w, const struct key *key)
 {
-    const char *field = key->bytes + key->name_bytes;
+    char spec[SPEC_BYTES];
 
-    say(w, "", key->bytes);
-    for (unsigned i = 0; i < key->fields; i++, field += strlen(field) + 1)
-        say(w, "/", field);
+    spec_write(key, spec, sizeof(spec));
+    say(w, "", spec);
 }
 
 /* One request after the other, of whom each has what the one before wants. */
@@ -489,7 +488,7 @@ static unsigned length_of(const struct search *x, uint32_t at)
 
 static int explain(const struct search *x, uint32_t at)
 {
-    char text[400] = "a circle of many owners";
+    char text[WHY_BYTES] = "a circle of many owners";
     struct words w = {text, 0, sizeof(text)};
 
     if (length_of(x, at) <= PATH_MOST)
@@ -545,7 +544,7 @@ int cycle_find(struct session *s, struct thread *t, enq_handle waiter,
 /* For so long the youngest has the time to find it himself: he may be kept from
    running just between queueing and looking. */
 #define SUSPECT_NS (20 * NS_PER_MS)
-#define AGAIN_NS NS_PER_S
+#define AGAIN_NS sys_look_every(NS_PER_S)
 
 int cycle_suspect(struct suspicion *x, struct session *s, struct thread *t,
     enq_handle waiter, mono_t *until)

@@ -19,13 +19,12 @@ void entry_fill_more(char *to, const struct ask *ask)
 
 size_t entry_payload_room(const struct map *map, const struct entry *e)
 {
-    ref_t ref = map_ref(map, e);
-    uint32_t page = map_page_of(map, ref);
+    uint32_t page = map_page_at(map, e);
 
     /* the directory may lie: a small one in a large one's place would reach
        beyond its page */
     return shm_load(&map->pages[page].kind) == PAGE_LARGE &&
-            (ref - 1) % UNITS_PER_PAGE % LARGE_UNITS == 0
+            unit_is_large(map_unit_of(map, map_ref(map, e)))
         ? LARGE_PAYLOAD
         : SMALL_PAYLOAD;
 }
@@ -167,12 +166,23 @@ bool entry_owned_by(const struct map *map, const struct entry *e,
         memcmp(owner, ask->owner, n) == 0;
 }
 
-/* Dead, or being closed: in both cases all that ends with a session ends at
-   one moment, however long it takes to clean up. */
-static bool session_is_over(const struct map *map, session_ref_t ref)
+static inline bool is_closing(const struct map *map, session_ref_t ref)
 {
-    return shm_load(&at_session(map, ref)->state) == SESSION_ENDING ||
-        session_is_dead(map, ref);
+    return shm_load(&at_session(map, ref)->state) == SESSION_ENDING;
+}
+
+/* Over, or being closed: in both cases all that ends with a session ends at
+   one moment, however long it takes to clean up. */
+static bool has_ended(const struct map *map, session_ref_t ref)
+{
+    return is_closing(map, ref) || session_is_over(map, ref);
+}
+
+/* Who waits has nothing that could be another's too early: he is out of the
+   queue as soon as nobody would hear of his grant. */
+static bool has_left(const struct map *map, session_ref_t ref)
+{
+    return is_closing(map, ref) || session_is_forsaken(map, ref);
 }
 
 static int held_ended(const struct map *map, const struct entry *e, mono_t now)
@@ -180,7 +190,7 @@ static int held_ended(const struct map *map, const struct entry *e, mono_t now)
     if (mono_reached((mono_t){shm_load(&e->deadline_ns)}, now))
         return ENQ_EXPIRED;
     if (ENTRY_DEATH(e->on_death) == ENQ_DEATH_RELEASE &&
-        session_is_over(map, e->session))
+        has_ended(map, e->session))
         return ENQ_OWNERDIED;
     return ENQ_OK;
 }
@@ -189,7 +199,7 @@ HOT int ended_at(const struct map *map, const struct entry *e, mono_t now)
 {
     if (STATE_PHASE(shm_load_acquire(&e->state)) == PHASE_HELD)
         return held_ended(map, e, now);
-    return session_is_over(map, e->session) ? ENQ_OWNERDIED : ENQ_OK;
+    return has_left(map, e->session) ? ENQ_OWNERDIED : ENQ_OK;
 }
 
 int entry_ended(const struct map *map, const struct entry *e, mono_t now)
@@ -218,8 +228,6 @@ int entry_over(const struct map *map, const struct entry *e, mono_t now)
             !entry_is(e, PHASE_HELD)))
         return ended;
     if (ended == ENQ_OWNERDIED)
-        return shm_load(&at_session(map, e->session)->state) == SESSION_ENDING
-            ? ended
-            : ENQ_OK;
+        return is_closing(map, e->session) ? ended : ENQ_OK;
     return mono_reached(entry_until(map, e), now) ? ended : ENQ_OK;
 }

@@ -108,6 +108,35 @@ static inline bool entry_is_of_set(const struct entry *e)
 }
 struct entry *entry_next_of_set(const struct map *map, const struct entry *e);
 
+/* Where in a page of large entries one of them begins. */
+static inline bool unit_is_large(uint64_t unit)
+{
+    return (unit - 1) % UNITS_PER_PAGE % LARGE_UNITS == 0;
+}
+
+/*
+ * The entry there, and the state that it had; false: there is none. A page with
+ * nothing in it may be made one of the other size at any moment, and then texts
+ * stand where small entries stood: so the state is read first, and then asked
+ * what the page holds (partner: page_convert()). Who holds the words of a live
+ * entry need not ask again: it keeps its page.
+ */
+HOT bool entry_read(const struct map *map, ref_t ref, struct entry **out,
+    uint64_t *state)
+{
+    uint64_t unit = map_unit_of(map, ref), page = unit / UNITS_PER_PAGE;
+    uint32_t kind;
+
+    if (unlikely(page >= map_pages_ready(map) ||
+            !(ENTRY_UNITS >> (unit % UNITS_PER_PAGE) & 1)))
+        return false;
+    *out = map_at(map, ref * (uint64_t)UNIT_BYTES);
+    *state = shm_load_acquire(&(*out)->state);
+    kind = shm_load(&map->pages[page].kind);
+    return likely(kind == PAGE_SMALL) ||
+        (kind == PAGE_LARGE && unit_is_large(unit));
+}
+
 static inline bool entry_is(const struct entry *e, enum phase phase)
 {
     return STATE_PHASE(shm_load_acquire(&e->state)) == (unsigned)phase;
@@ -173,18 +202,18 @@ HOT struct entry *entry_of_handle(const struct map *map, enq_handle handle,
 {
     uint32_t generation = (uint32_t)(handle >> HANDLE_REF_BITS);
     ref_t ref = (ref_t)(handle & ((UINT64_C(1) << HANDLE_REF_BITS) - 1));
-    struct entry *e = at_entry(map, ref);
+    struct entry *e;
 
-    if (e == NULL)
+    if (unlikely(!entry_read(map, ref, &e, state)))
         return NULL;
-    *state = shm_load_acquire(&e->state);
     return STATE_GENERATION(*state) == generation ? e : NULL;
 }
 
 /*
  * Why a live entry has ended for its holder, though it may be linked still:
  * ENQ_EXPIRED, ENQ_OWNERDIED; ENQ_OK: it has not. A waiter ends when its
- * session is dead or ends. What has ended stays so.
+ * session is dead or ends, a held lock when its session is over or ends (see
+ * sync/life.h). What has ended stays so.
  */
 int entry_ended(const struct map *map, const struct entry *e, mono_t now);
 

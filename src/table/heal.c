@@ -9,6 +9,7 @@
 
 #include "base/point.h"
 #include "sync/life.h"
+#include "sync/reclaim.h"
 #include "sync/word.h"
 #include "table/call.h"
 #include "table/hold.h"
@@ -195,10 +196,9 @@ static int relink_id(struct map *map, struct entry *e, uint64_t state)
 /* Entries of the parts under repair stand still: their words are held, by us
    or by the dead. Others may change under our eyes, which the generation
    tells. */
-static bool relink(void *context, struct entry *e)
+static bool relink(void *context, struct entry *e, uint64_t state)
 {
     struct repair *r = context;
-    uint64_t state = shm_load_acquire(&e->state);
     uint32_t gate, shard;
     bool generic;
 
@@ -332,60 +332,15 @@ static void free_dead_words(struct repair *r)
 }
 
 /* Whoever may have been granted, or may go now, looks for itself. */
-static bool rouse(void *context, struct entry *e)
+static bool rouse(void *context, struct entry *e, uint64_t state)
 {
     const struct map *map = context;
 
-    if (entry_is(e, PHASE_WAITING) && shm_load(&e->asleep) == ASLEEP_NOBODY)
+    if (STATE_PHASE(state) == PHASE_WAITING &&
+        shm_load(&e->asleep) == ASLEEP_NOBODY)
         sys.wake((const uint32_t *)&e->state, 1);
     call_up(map, e);
     return true;
-}
-
-static void free_thread(struct map *map, struct thread_slot *slot)
-{
-    for (unsigned c = 0; c < COUNTERS; c++) {
-        shm_add(&map->h->retired[c], slot->counts[c]);
-        shm_store(&slot->counts[c], 0);
-    }
-    /* its life word goes on saying dead, until the next claims the slot */
-    shm_store_release(&slot->ref, 0);
-}
-
-/* Does it say of another that it is dead, or will? */
-static bool keeps_any(const struct map *map, thread_ref_t keeper)
-{
-    for (uint32_t i = 0; i < map_threads(map); i++)
-        if (shm_load_acquire(&map->threads[i].ref) != 0 &&
-            shm_load(&map->threads[i].keeper) == keeper)
-            return true;
-    return false;
-}
-
-/* Not one that has given its slot back since we read `ref`: that is another's
-   by now, or is about to be. */
-static bool is_dead_still(const struct map *map, const struct thread_slot *slot,
-    thread_ref_t ref)
-{
-    ENQ_POINT("recover.slot_read");
-    return thread_is_dead(map, ref) && shm_load_acquire(&slot->ref) == ref;
-}
-
-/* No lock word names them any more. Keepers last, when there is nobody left
-   of whom they are the only sign of death. */
-static void free_dead_threads(struct map *map)
-{
-    for (int keepers = 0; keepers <= 1; keepers++) {
-        for (uint32_t i = 0; i < map_threads(map); i++) {
-            struct thread_slot *slot = &map->threads[i];
-            thread_ref_t ref = shm_load_acquire(&slot->ref);
-
-            if (ref != 0 && (shm_load(&slot->keeper) == 0) == keepers &&
-                !keeps_any(map, ref) && is_dead_still(map, slot, ref) &&
-                shm_load(&slot->set) == 0) /* a journal that nobody undid */
-                free_thread(map, slot);
-        }
-    }
 }
 
 static void rebuild(struct repair *r)
@@ -416,7 +371,7 @@ static int repair(struct repair *r)
     if (r->needed)
         rebuild(r);
     if (r->rc == 0)
-        free_dead_threads(r->map);
+        reclaim_threads(r->map);
     recovery_unlock(r->map);
     return r->rc;
 }
@@ -486,10 +441,8 @@ static bool any_dead_thread(const struct map *map)
 }
 
 /* What lay in the magazines of the dead is free. */
-static bool uncache(void *context, struct entry *e)
+static bool uncache(void *context, struct entry *e, uint64_t state)
 {
-    uint64_t state = shm_load_acquire(&e->state);
-
     (void)context;
     if (STATE_PHASE(state) == PHASE_CACHED)
         shm_cas(&e->state, &state,
@@ -520,24 +473,6 @@ static void erase(struct map *map, struct thread *t, session_ref_t ref,
     recovery_unlock(map);
 }
 
-/* SIGKILL reaches the threads of a process one after the other: one may run on
-   for some microseconds whose session is dead, and take entries and pages in
-   its name. */
-static bool has_stragglers(const struct map *map, session_ref_t ref)
-{
-    thread_ref_t keeper = shm_load(&at_session(map, ref)->keeper);
-
-    for (uint32_t i = 0; keeper != 0 && i < map_threads(map); i++) {
-        const struct thread_slot *slot = &map->threads[i];
-        thread_ref_t thread = shm_load_acquire(&slot->ref);
-
-        if (thread != 0 && shm_load(&slot->keeper) == keeper &&
-            !thread_is_dead(map, thread))
-            return true;
-    }
-    return false;
-}
-
 /* Its last words may not have come: whoever listens looks at all of his. */
 static void call_all(const struct map *map)
 {
@@ -551,14 +486,12 @@ static void call_all(const struct map *map)
     }
 }
 
-/* Asked before its locks are released: who is dead by then adds none. */
+/* No thread of its process adds any locks, or takes pages in its name, any
+   more: it is over. */
 int bury(struct session *s, struct thread *t, session_ref_t ref)
 {
-    bool later = has_stragglers(s->map, ref);
     int rc = hold_release_all(s, t, ref, GONE_DIED);
 
-    if (rc == 0 && later)
-        return -EAGAIN;
     if (rc == 0)
         erase(s->map, t, ref, true);
     call_all(s->map);
@@ -581,6 +514,7 @@ int retire(struct session *s, struct thread *t)
 unsigned bury_dead(struct session *s, struct thread *t)
 {
     struct map *map = s->map;
+    bool dying = false;
     unsigned n = 0;
 
     /* threads first: one may have died inside a word, or before its session
@@ -593,8 +527,11 @@ unsigned bury_dead(struct session *s, struct thread *t)
         if (ref == 0 || !session_is_dead(map, ref) ||
             shm_load(&map->sessions[i].ref) != ref)
             continue;
-        if (bury(s, t, ref) == 0)
+        if (!session_prove(map, ref, true))
+            dying = true;
+        else if (bury(s, t, ref) == 0)
             n++;
     }
+    shm_store(&map->dying, dying);
     return n;
 }

@@ -25,11 +25,10 @@ int heal(struct map *map, struct thread *me);
 int heal_all(struct map *map, struct thread *me);
 
 /*
- * Sees a dead session off: its RELEASE locks and waits are gone after this,
- * and its slot is free. `s` is the session on whose behalf. Any number of
- * processes may do this for the same one at once. Returns: 0; -EAGAIN: but
- * for its slot and its slabs, as a thread of its process is not known to be
- * dead yet. Faults: ENQ_ECORRUPT.
+ * Sees a session off that is over (sync/life.h): its RELEASE locks and waits
+ * are gone after this, and its slot is free. `s` is the session on whose
+ * behalf. Any number of processes may do this for the same one at once.
+ * Returns: 0. Faults: ENQ_ECORRUPT.
  */
 int bury(struct session *s, struct thread *t, session_ref_t ref);
 
@@ -37,7 +36,8 @@ int bury(struct session *s, struct thread *t, session_ref_t ref);
    life mutex gives that back (session_end). */
 int retire(struct session *s, struct thread *t);
 
-/* Buries every session that is dead; the number. */
+/* Buries every session that is over; the number. map->dying: there are some
+   that are dead, and of which that is not known. */
 unsigned bury_dead(struct session *s, struct thread *t);
 
 #endif

@@ -214,15 +214,19 @@ int hold_promote(struct session *s, struct thread *t, enq_handle handle,
     uint64_t *token, struct enq_blocker *blocker)
 {
     struct grip g;
-    int rc = grip_held(&g, s, t, handle, *token);
+    int rc;
 
     blocker->owner[0] = blocker->id[0] = '\0';
-    if (rc == ENQ_LOST)
-        tell_taker(s->map, handle, blocker->owner);
-    if (rc == ENQ_OK) {
-        rc = promote_gripped(&g, token, blocker);
-        scope_leave(&g.scope);
-    }
+    do {
+        rc = grip_held(&g, s, t, handle, *token);
+        if (rc == ENQ_LOST)
+            tell_taker(s->map, handle, blocker->owner);
+        g.scope.dying = 0;
+        if (rc == ENQ_OK) {
+            rc = promote_gripped(&g, token, blocker);
+            scope_leave(&g.scope);
+        }
+    } while (request_is_free_now(&g.scope, rc));
     if (rc == ENQ_OK)
         thread_count(t, COUNT_PROMOTES);
     else if (rc > 0)
@@ -301,6 +305,7 @@ struct newest {
     struct scope *s;
     uint64_t token;
     bool held, newer;
+    session_ref_t holder;
 };
 
 static bool see_token(void *context, struct entry *e)
@@ -311,7 +316,10 @@ static bool see_token(void *context, struct entry *e)
     if (!entry_is(e, PHASE_HELD) ||
         entry_ended(n->s->map, e, scope_clock(n->s)) != ENQ_OK)
         return true;
-    n->held |= token == n->token;
+    if (token == n->token) {
+        n->held = true;
+        n->holder = shm_load(&e->session);
+    }
     n->newer |= token > n->token;
     return true;
 }
@@ -320,13 +328,18 @@ int hold_check(struct session *s, struct thread *t, const struct key *key,
     uint64_t token)
 {
     struct scope scope = {.map = s->map, .t = t, .session = s};
-    struct newest n = {&scope, token, false, false};
-    int rc = scope_enter(&scope, key);
+    struct newest n;
+    int rc;
 
-    if (rc != 0)
-        return rc;
-    rc = scope_visit(&scope, key, see_token, &n);
-    scope_leave(&scope);
+    do {
+        n = (struct newest){.s = &scope, .token = token};
+        rc = scope_enter(&scope, key);
+        if (rc != 0)
+            return rc;
+        rc = scope_visit(&scope, key, see_token, &n);
+        scope_leave(&scope);
+    } while (rc == 0 && n.held && !session_is_over(s->map, n.holder) &&
+        session_prove(s->map, n.holder, true));
     if (rc != 0 || n.held)
         return rc;
     return n.newer ? ENQ_LOST : ENQ_NOTHELD;
@@ -347,11 +360,22 @@ int hold_valid_slow(const struct map *map, enq_handle handle)
     return state_same(shm_load_acquire(&e->state), state) ? over : ENQ_NOTHELD;
 }
 
-int hold_alive(const struct map *map, enq_handle handle)
+void hold_prove(const struct map *map, enq_handle handle)
 {
     uint64_t state;
     struct entry *e = entry_of_handle(map, handle, &state);
 
+    if (e != NULL)
+        session_prove(map, shm_load(&e->session), true);
+}
+
+int hold_alive(const struct map *map, enq_handle handle)
+{
+    uint64_t state;
+    struct entry *e;
+
+    hold_prove(map, handle);
+    e = entry_of_handle(map, handle, &state);
     if (e == NULL)
         return ENQ_NOTHELD;
     if (!state_is_live(state))
@@ -367,11 +391,13 @@ int hold_adopt(struct session *s, struct thread *t, enq_handle handle,
     struct enq_grant *grant)
 {
     struct grip g;
-    int rc = grip_held(&g, s, t, handle, 0);
+    int rc;
 
+    hold_prove(s->map, handle);
+    rc = grip_held(&g, s, t, handle, 0);
     if (rc != ENQ_OK)
         return rc;
-    if (session_is_dead(s->map, g.e->session)) {
+    if (session_is_over(s->map, g.e->session)) {
         /* whom it was held for has it no more: nobody is to inherit it */
         shm_store(&g.e->on_death, (uint8_t)(g.e->on_death & ~ENTRY_PEER));
         rc = change_session(&g.scope, g.e, true);
@@ -382,6 +408,7 @@ int hold_adopt(struct session *s, struct thread *t, enq_handle handle,
         change_deadline(&g.scope, g.e, g.e->ttl_ms);
         grant->handle = entry_handle(s->map, g.e);
         grant->token = g.e->token;
+        grant->blocker.mode = (uint8_t)STATE_MODE(g.state);
         rc = tell_shortened(&g); /* an orphan had no ttl: it has again */
     }
     scope_leave(&g.scope);
@@ -407,6 +434,7 @@ struct end {
     session_ref_t ref;
     enum gone gone;
     int rc;
+    bool left; /* something that was held for others */
 };
 
 /* hold_sweep() comes by then. Any number of processes may do this at once. The
@@ -473,15 +501,15 @@ static int end_gripped(struct end *end, struct grip *g)
     }
     if (!outlives(end->s->map, g->e))
         return grip_drop(g, fate(end, g->e));
+    end->left |= (g->e->on_death & ENTRY_PEER) != 0;
     rc = hold_leave_behind(g);
     scope_leave(&g->scope);
     return rc;
 }
 
-static bool end_one(void *context, struct entry *e)
+static bool end_one(void *context, struct entry *e, uint64_t state)
 {
     struct end *end = context;
-    uint64_t state = shm_load_acquire(&e->state);
     struct grip g;
 
     if (!state_is_live(state) || shm_load(&e->session) != end->ref)
@@ -496,12 +524,15 @@ static bool end_one(void *context, struct entry *e)
 int hold_release_all(struct session *s, struct thread *t, session_ref_t ref,
     enum gone gone)
 {
-    struct end end = {s, t, ref, gone, 0};
+    struct end end = {s, t, ref, gone, 0, false};
 
     if (shm_load(&at_session(s->map, ref)->adopted))
         slab_each(s->map, end_one, &end);
     else
         slab_each_of(s->map, ref, end_one, &end);
+    /* before the session is forgotten: who does it again tells it again */
+    if (end.left)
+        shm_add(&s->map->h->left, 1);
     return end.rc;
 }
 
@@ -515,10 +546,9 @@ struct sweep {
     int64_t next_ns; /* of those that have not run out; 0 = none */
 };
 
-static bool sweep_one(void *context, struct entry *e)
+static bool sweep_one(void *context, struct entry *e, uint64_t state)
 {
     struct sweep *w = context;
-    uint64_t state = shm_load_acquire(&e->state);
     mono_t deadline = entry_until(w->s->map, e);
     struct grip g;
 

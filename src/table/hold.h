@@ -60,6 +60,9 @@ HOT int hold_valid(const struct map *map, const struct session *own,
     return hold_valid_slow(map, handle);
 }
 
+/* Finds out whether its holder is over (session_prove). With no word held. */
+void hold_prove(const struct map *map, enq_handle handle);
+
 /* ENQ_OK for a lock or a waiting request; else why it is gone. */
 int hold_alive(const struct map *map, enq_handle handle);
 

@@ -30,10 +30,9 @@ struct undo {
    out instead: whoever looks finds it over. Nobody ever had it, so that it
    neither outlives its session nor delays anybody. Of a new generation, so that
    a list which found it before looks anew. */
-static bool undo_one(void *context, struct entry *e)
+static bool undo_one(void *context, struct entry *e, uint64_t state)
 {
     const struct undo *u = context;
-    uint64_t state = shm_load_acquire(&e->state);
 
     if (STATE_PHASE(state) == PHASE_HELD && shm_load(&e->session) == u->of &&
         shm_load(&e->ticket) == u->ticket) {

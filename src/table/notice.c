@@ -202,9 +202,9 @@ void notice_take(struct session *s, struct thread *t, struct entry *e,
     }
 }
 
-void notice_greet(struct session *s, struct thread *t, struct entry *e)
+void notice_greet(struct session *s, struct thread *t, struct entry *e,
+    uint64_t state)
 {
-    uint64_t state = shm_load_acquire(&e->state);
     struct grip g;
 
     if (STATE_PHASE(state) != PHASE_HELD || shm_load(&e->session) != s->ref ||
@@ -215,7 +215,7 @@ void notice_greet(struct session *s, struct thread *t, struct entry *e)
     scope_leave(&g.scope);
 }
 
-void notice_each(struct session *s, entry_see_fn *see, void *context)
+void notice_each(struct session *s, slab_see_fn *see, void *context)
 {
     if (shm_load(&s->slot->adopted))
         slab_each(s->map, see, context);

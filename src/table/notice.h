@@ -40,12 +40,13 @@ void notice_take(struct session *s, struct thread *t, struct entry *e,
     uint32_t generation, struct notice *n, mono_t *next);
 
 /* One that it had before it listened: is there anybody waiting for it? */
-void notice_greet(struct session *s, struct thread *t, struct entry *e);
+void notice_greet(struct session *s, struct thread *t, struct entry *e,
+    uint64_t state);
 
 /* When a lock with this deadline and ttl is to be looked at first. */
 mono_t notice_near(int64_t deadline_ns, int64_t ttl_ms);
 
 /* Shows each entry that may be this session's. */
-void notice_each(struct session *s, entry_see_fn *see, void *context);
+void notice_each(struct session *s, slab_see_fn *see, void *context);
 
 #endif

@@ -78,44 +78,108 @@ static void seed_entries(struct map *map, uint32_t page, enum page_kind kind,
     }
 }
 
-/* A slab that its session left behind. What its magazines held is free. */
-static bool page_take_orphan(struct map *map, enum page_kind kind,
-    session_ref_t owner, uint32_t *out)
+struct page_use page_use(const struct map *map, uint32_t page)
 {
+    uint32_t kind = shm_load_acquire(&map->pages[page].kind);
+    unsigned units = kind == PAGE_LARGE ? LARGE_UNITS : SMALL_UNITS;
+    unsigned n = kind == PAGE_LARGE ? LARGE_PER_PAGE : SMALL_PER_PAGE;
+    struct page_use use = {0, 0, 0};
+
+    for (unsigned i = 0; i < n; i++) {
+        struct entry *e = at_entry(map, page_entry_ref(map, page, i, units));
+        unsigned phase =
+            e == NULL ? PHASE_HELD : STATE_PHASE(shm_load_acquire(&e->state));
+
+        use.free += phase == PHASE_FREE || phase == PHASE_GONE;
+        use.cached += phase == PHASE_CACHED;
+    }
+    use.live = n - use.free - use.cached;
+    return use;
+}
+
+bool page_is_left(const struct map *map)
+{
+    if (shm_load(&map->h->slab_pages) < map->h->slab_pages_max)
+        return true;
     for (uint32_t page = 0; page < map_pages_used(map); page++) {
-        if (shm_load(&map->pages[page].kind) != kind ||
-            shm_load(&map->pages[page].owner) != 0)
+        struct page_use use;
+
+        if (!page_is_slab(map, page))
             continue;
-        page_set(map, page, kind, owner);
-        if (shm_load(&map->h->orphan_pages) > 0)
-            shm_add(&map->h->orphan_pages, -1);
+        use = page_use(map, page);
+        if (use.live == 0 ||
+            (shm_load(&map->pages[page].owner) == 0 && use.free > 0))
+            return true;
+    }
+    return false;
+}
+
+/* Nobody's, with something free in it; or with nothing else in it. */
+static bool is_orphan(const struct map *map, uint32_t page, enum page_kind kind,
+    bool whole)
+{
+    struct page_use use;
+
+    if (shm_load((const uint64_t *)&map->pages[page]) != page_word(0, kind))
+        return false;
+    use = page_use(map, page);
+    return use.free > 0 && !(whole && use.cached + use.live > 0);
+}
+
+/* Goes on where the last search ended: a thousand claims are not a thousand
+   walks. Under the grow word. */
+static bool find_orphan(struct map *map, enum page_kind kind, bool whole,
+    uint32_t *out)
+{
+    uint32_t used = map_pages_used(map);
+    uint32_t page = map_at_most(&map->h->orphan_at, used);
+
+    for (uint32_t left = used; left > 0; left--, page++) {
+        if (page >= used)
+            page = 0;
+        if (!is_orphan(map, page, kind, whole))
+            continue;
+        shm_store(&map->h->orphan_at, page);
         *out = page;
         return true;
     }
     return false;
 }
 
-static bool is_unused(const struct map *map, uint32_t page)
+static void one_orphan_less(struct map *map)
 {
-    unsigned large = shm_load(&map->pages[page].kind) == PAGE_LARGE;
-    unsigned n = large ? LARGE_PER_PAGE : SMALL_PER_PAGE;
+    if (shm_load(&map->h->orphan_pages) > 0)
+        shm_add(&map->h->orphan_pages, -1);
+}
 
-    for (unsigned i = 0; i < n; i++) {
-        ref_t ref =
-            page_entry_ref(map, page, i, large ? LARGE_UNITS : SMALL_UNITS);
-        struct entry *e = at_entry(map, ref);
-        unsigned phase =
-            e == NULL ? PHASE_HELD : STATE_PHASE(shm_load_acquire(&e->state));
-
-        if (phase != PHASE_FREE && phase != PHASE_GONE)
-            return false;
-    }
+/* A slab that its session left behind, or gave back. What its magazines held
+   is free. */
+static bool page_take_orphan(struct map *map, enum page_kind kind,
+    session_ref_t owner, uint32_t *out)
+{
+    if (!find_orphan(map, kind, false, out))
+        return false;
+    page_set(map, *out, kind, owner);
+    one_orphan_less(map);
     return true;
 }
 
+/* A look at all of them that found none is not repeated until there is another
+   one, or something becomes free in one. */
+static bool page_take_known_orphan(struct map *map, enum page_kind kind,
+    session_ref_t owner, uint32_t *out)
+{
+    if (shm_load(&map->h->orphan_pages) == 0)
+        return false;
+    if (page_take_orphan(map, kind, owner, out))
+        return true;
+    shm_store(&map->h->orphan_pages, 0);
+    return false;
+}
+
 /*
- * In need: a page of the dead with nothing in it, though its entries are of
- * the other size. Where there were texts, entries begin a life of their own:
+ * In need: a page that is nobody's with nothing in it, though its entries are
+ * of the other size. Where there were texts, entries begin a life of their own:
  * at a generation that no handle is likely to name. The large ones stand where
  * small ones stood, and go on from those.
  */
@@ -123,22 +187,16 @@ static bool page_convert(struct map *map, enum page_kind kind,
     session_ref_t owner, uint32_t *out)
 {
     enum page_kind other = kind == PAGE_SMALL ? PAGE_LARGE : PAGE_SMALL;
-    uint64_t wanted = page_word(0, other);
 
-    for (uint32_t page = 0; page < map_pages_used(map); page++) {
-        if (shm_load((const uint64_t *)&map->pages[page]) != wanted ||
-            !is_unused(map, page))
-            continue;
-        if (kind == PAGE_SMALL)
-            seed_entries(map, page, kind, (uint64_t)sys.now().ns);
-        page_set(map, page, kind, owner);
-        ENQ_POINT("page.converted");
-        if (shm_load(&map->h->orphan_pages) > 0)
-            shm_add(&map->h->orphan_pages, -1);
-        *out = page;
-        return true;
-    }
-    return false;
+    if (!find_orphan(map, other, true, out))
+        return false;
+    if (kind == PAGE_SMALL)
+        seed_entries(map, *out, kind, (uint64_t)sys.now().ns);
+    page_set(map, *out, kind, owner);
+    shm_fence(); /* before any text is stored: entry_read() */
+    ENQ_POINT("page.converted");
+    one_orphan_less(map);
+    return true;
 }
 
 static int page_claim_new(struct map *map, enum page_kind kind,
@@ -166,11 +224,11 @@ int page_claim(struct map *map, struct thread *t, enum page_kind kind,
 
     if (rc != 0)
         return rc;
-    /* the count is a hint, kept by two words: a full table looks in any case */
-    if (shm_load(&map->h->orphan_pages) == 0 ||
-        !page_take_orphan(map, kind, owner, page))
+    /* the count is a hint, kept by two words: who is in need looks in any
+       case */
+    if (!page_take_known_orphan(map, kind, owner, page))
         rc = page_claim_new(map, kind, owner, page);
-    if (rc == ENQ_EFULL &&
+    if (page_is_short(rc) &&
         (page_take_orphan(map, kind, owner, page) ||
             page_convert(map, kind, owner, page)))
         rc = 0;
@@ -209,21 +267,34 @@ static bool find_claimed(const struct map *map, uint32_t shard, uint32_t *out)
     return false;
 }
 
-static int segment_page(struct map *map, struct thread *t, uint32_t shard,
-    uint32_t *page)
+static int lines_new(struct map *map, uint32_t shard, uint32_t *page)
 {
-    int rc = word_lock(t, &map->h->grow_word, RANK_GROW);
+    int rc = page_fresh(map, page);
 
     if (rc != 0)
         return rc;
-    if (!find_claimed(map, shard, page)) {
-        rc = page_fresh(map, page);
-        if (rc == 0) {
-            page_set(map, *page, PAGE_LINES, shard);
-            shm_store(&map->h->pages_used, *page + 1);
-        }
-    }
+    page_set(map, *page, PAGE_LINES, shard);
+    shm_store(&map->h->pages_used, *page + 1);
+    return 0;
+}
+
+/* Where there is no room each lock of a crowded shard would ask again. */
+static int segment_page(struct map *map, struct thread *t, uint32_t shard,
+    uint32_t *page)
+{
+    mono_t now = sys.coarse();
+    int rc;
+
+    if (shm_load(&map->lines_barren_ns) > now.ns)
+        return ENQ_EFULL;
+    rc = word_lock(t, &map->h->grow_word, RANK_GROW);
+    if (rc != 0)
+        return rc;
+    if (!find_claimed(map, shard, page))
+        rc = lines_new(map, shard, page);
     word_unlock(t, &map->h->grow_word);
+    if (rc != 0)
+        shm_store(&map->lines_barren_ns, mono_add_ns(now, NS_PER_S).ns);
     return rc;
 }
 
@@ -247,6 +318,24 @@ void page_add_segment(struct map *map, struct thread *t, uint32_t number)
     }
     shm_store(&shard->cramped, 0);
     word_unlock(t, &shard->word);
+}
+
+/* A swap: the session may be ending just now, and the page be another's. */
+bool page_give_up(struct map *map, uint32_t page, session_ref_t owner)
+{
+    enum page_kind kind = (enum page_kind)shm_load(&map->pages[page].kind);
+    uint64_t ours = page_word(owner, kind);
+    struct page_use use;
+
+    if (!page_is_slab(map, page))
+        return false;
+    use = page_use(map, page);
+    if (use.live + use.cached > 0 ||
+        !shm_cas((uint64_t *)&map->pages[page], &ours, page_word(0, kind)))
+        return false;
+    ENQ_POINT("page.given_up");
+    shm_add(&map->h->orphan_pages, 1);
+    return true;
 }
 
 void page_orphan_all(struct map *map, session_ref_t owner)

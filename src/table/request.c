@@ -52,8 +52,10 @@ int request_same_id(struct scope *s, const struct ask *ask,
 static __attribute__((noinline)) int exists(struct scope *s,
     const struct ask *ask, struct enq_blocker *blocker)
 {
-    int rc = request_same_id(s, ask, blocker);
+    int rc;
 
+    s->dying = 0;
+    rc = request_same_id(s, ask, blocker);
     return rc == 0 ? ENQ_EXISTS : rc;
 }
 
@@ -65,6 +67,7 @@ int request_decide_slowly(struct scope *s, const struct ask *ask,
     int rc = 0;
 
     s->behind = 0;
+    s->dying = 0;
     if (ask->id_bytes > 0)
         rc = request_same_id(s, ask, blocker);
     if (rc == 0)
@@ -157,9 +160,13 @@ int request_lock(struct session *s, struct thread *t, const struct ask *ask,
     place->generation = STATE_GENERATION(shm_load(&place->e->state));
     ENQ_POINT("lock.entry_taken");
     rc = ask_once(&scope, ask, queue, place, blocker);
+    if (likely(rc == ENQ_OK))
+        return ENQ_OK;
+    while (request_is_free_now(&scope, rc))
+        rc = ask_once(&scope, ask, queue, place, blocker);
     if (unlikely(rc == ENQ_BUSY && scope.behind != 0))
         rc = ask_past_sets(&scope, ask, place, blocker);
-    if (unlikely(rc != ENQ_OK && rc != ENQ_PENDING))
+    if (rc != ENQ_OK && rc != ENQ_PENDING)
         slab_give(s, t, place->e);
     return rc;
 }
@@ -179,13 +186,14 @@ int request_test(struct session *s, struct thread *t, const struct ask *ask,
         rc = scope_enter(&scope, &ask->key);
         if (rc != 0)
             break;
+        scope.dying = 0;
         if (ask->id_bytes > 0)
             rc = request_same_id(&scope, ask, blocker);
         if (rc == 0)
             rc = request_may(&scope, ask, blocker);
         scope_leave(&scope);
-    } while (rc == ENQ_BUSY &&
-        bypass_learn(&bypass, s, t, scope.behind, owner));
+    } while (request_is_free_now(&scope, rc) ||
+        (rc == ENQ_BUSY && bypass_learn(&bypass, s, t, scope.behind, owner)));
     bypass_end(&bypass);
     return rc;
 }

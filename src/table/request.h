@@ -4,6 +4,7 @@
 #ifndef TABLE_REQUEST_H
 #define TABLE_REQUEST_H
 
+#include "sync/life.h"
 #include "table/judge.h"
 #include "table/slab.h"
 
@@ -29,6 +30,16 @@ int request_test(struct session *s, struct thread *t, const struct ask *ask,
 /* ENQ_EXISTS, with the blocker, where a live lock has the request's id. */
 int request_same_id(struct scope *s, const struct ask *ask,
     struct enq_blocker *blocker);
+
+/* The lock of one who is dying is in the way: s->dying. Whether he is over is
+   found out when the words have been let go; true, if he is, so that a request
+   that was refused is to be made again. */
+static inline bool request_is_free_now(const struct scope *s, int refused)
+{
+    return (refused == ENQ_BUSY || refused == ENQ_EXISTS ||
+               refused == ENQ_REFUSED) &&
+        unlikely(s->dying != 0) && session_prove(s->map, s->dying, true);
+}
 
 /* May the new request be granted? By one look, where nobody has the object:
    whether its id is taken is found out when it is placed. Else decides whatever

@@ -40,6 +40,8 @@ struct scope {
     mono_t last_due;   /* of those who wait for what overlaps (decided) */
     enq_handle behind; /* refused (decided): the lock set that waits in the way,
                           or 0 */
+    session_ref_t dying; /* refused (decided): whose lock is in the way, if
+                            that is dead and not known to be over; or 0 */
     const struct bypass *bypass; /* or NULL */
     mono_t now;
     mono_t tick; /* the coarse clock, where it was read for several; or 0 */
@@ -178,6 +180,8 @@ void scope_wake(struct scope *s, struct entry *e);
  * Shows every live entry that overlaps the key: in a narrow scope those of
  * its own object. `see` must not lock; false stops. Faults: ENQ_ECORRUPT.
  */
+/* `see` false: stop. */
+typedef bool entry_see_fn(void *context, struct entry *e);
 int scope_visit(struct scope *s, const struct key *key, entry_see_fn *see,
     void *context);
 

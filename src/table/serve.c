@@ -24,7 +24,7 @@ static bool is_due(struct scope *s, const struct entry *e, struct entry *self)
 static void poke_set(struct scope *s, struct entry *e)
 {
     if (!s->looks || s->changes != s->t->changes)
-        change_poke(s, e);
+        change_poke(s, e, false);
 }
 
 /* --- one object, in a narrow scope --- */
@@ -39,6 +39,7 @@ struct pass {
     bool waiters, young;
     bool looked; /* at `self`, or there is none */
     bool enough; /* nothing will come of those behind */
+    bool behind; /* one waits before those that are told to try */
 };
 
 /* Drops what has run out; takes stock of what is held. */
@@ -114,6 +115,9 @@ static int serve_due(struct pass *p, struct entry *e)
         poke_set(p->s, e);
         stay = true;
     }
+    /* a young one that looks for itself is in nobody's way until it is due */
+    if (stay && !scope_is_due(p->s, e))
+        return 0;
     crowd_add(stay ? &p->queued : &p->held, p->s->map, e);
     return stay ? 0 : change_grant(p->s, e);
 }
@@ -122,10 +126,11 @@ static int serve_due(struct pass *p, struct entry *e)
    each other, one. No herd. */
 static int poke_young(struct pass *p, struct entry *e)
 {
+    bool first = !p->behind, stay;
     struct ask ask;
-    bool stay;
     int rc;
 
+    p->behind = true;
     if (is_due(p->s, e, p->self))
         return 0;
     if (!entry_ask(p->s->map, e, &ask))
@@ -136,7 +141,7 @@ static int poke_young(struct pass *p, struct entry *e)
     if (entry_is_of_set(e))
         poke_set(p->s, e);
     else
-        change_poke(p->s, e);
+        change_poke(p->s, e, first);
     crowd_add(&p->poked, p->s->map, e);
     p->enough = mode_is_exclusive(p->s->map->modes, ask.mode);
     return 0;

@@ -12,8 +12,11 @@
  * is due it is handed the lock directly, so that waits stay bounded as with a
  * strict queue. It is poked once: who found the lock taken again is up against
  * somebody who takes it all the time, and each try would cost the two of them
- * a wake-up; when it is due it looks again in any case. In a strict space
- * everyone is due at once. In a wide scope there is no poking.
+ * a wake-up; when it is due it looks again in any case. But while another waits
+ * before it, it leaves time to him (blockers_leave_to_ahead()): if it was poked
+ * there, it is poked once more when it has become the first, to look and set
+ * its own. In a strict space everyone is due at once. In a wide scope there is
+ * no poking.
  */
 #ifndef TABLE_SERVE_H
 #define TABLE_SERVE_H

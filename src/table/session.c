@@ -12,6 +12,7 @@
 #include "base/why.h"
 #include "sync/life.h"
 #include "table/heal.h"
+#include "table/page.h"
 
 /* As with thread slots: life first, reference last. */
 static int claim(struct session *s, uint32_t i)
@@ -24,16 +25,17 @@ static int claim(struct session *s, uint32_t i)
         return why(rc, "no session in %s: %s", s->map->path, strerror(-rc));
     shm_store(&slot->generation, generation == 0 ? 1 : generation);
     id_random(slot->uuid);
-    shm_store(&slot->pid, (uint32_t)getpid());
+    life_of(s->map, &slot->process);
     shm_store(&slot->state, SESSION_LIVE);
     shm_store(&slot->loose, 0);
     shm_store(&slot->adopted, 0);
     shm_store(&slot->keeper, shm_load(&s->map->keeper));
+    shm_store(&slot->heirs, 0);
     shm_store(&slot->listens, 0);
     shm_store(&slot->started, 0);
     shm_store(&slot->asleep, 0);
     s->slot = slot;
-    s->ref = slot->generation << SLOT_BITS | i;
+    s->ref = slot->generation << SESSION_BITS | i;
     s->id_half = id_half(slot->uuid);
     ENQ_POINT("session.claimed");
     shm_store_release(&slot->ref, s->ref);
@@ -81,7 +83,7 @@ int session_begin(struct session *s, struct thread *t, struct map *map)
     s->ref = 0;
     slab_session_init(s);
     rc = find_locked(s);
-    if (rc == -EAGAIN && bury_dead(s, t) > 0)
+    if ((rc == -EAGAIN || page_is_short(rc)) && bury_dead(s, t) > 0)
         rc = find_locked(s);
     if (rc == -EAGAIN)
         why(rc, "%s has room for %u sessions at once, and for no more",

@@ -59,6 +59,7 @@ static int refuse_same_id(struct set *set)
     for (unsigned i = 0; rc == 0 && set->named && i < set->n; i++) {
         struct member *m = &set->member[i];
 
+        m->scope.dying = 0;
         if (m->ask.id_bytes > 0)
             rc = request_same_id(&m->scope, &m->ask, set->blocker);
         if (rc != 0)
@@ -254,6 +255,13 @@ static bool may_pass_one(struct set *set)
         set->member[set->refused].scope.behind, set->owner);
 }
 
+/* Or by one who was dying, and is over. */
+static bool pays(struct set *set, int rc)
+{
+    return request_is_free_now(&set->member[set->refused].scope, rc) ||
+        (rc == ENQ_BUSY && may_pass_one(set));
+}
+
 static void begin(struct set *set)
 {
     bypass_begin(&set->bypass, UINT64_MAX);
@@ -270,7 +278,7 @@ int set_lock(struct set *set, bool wait)
         m->place.generation = STATE_GENERATION(shm_load(&m->place.e->state));
     do
         rc = ask(set, wait, &given);
-    while (unlikely(rc == ENQ_BUSY) && may_pass_one(set));
+    while (unlikely(rc > ENQ_OK) && !given && pays(set, rc));
     if (unlikely(rc != ENQ_OK && rc != ENQ_PENDING) && !given)
         set_give_back(set, set->n);
     if (rc != ENQ_PENDING)
@@ -289,7 +297,7 @@ int set_test(struct set *set)
             break;
         rc = decide(set, false);
         set_leave(set);
-    } while (rc == ENQ_BUSY && may_pass_one(set));
+    } while (rc > ENQ_OK && pays(set, rc));
     set_give_back(set, set->n);
     bypass_end(&set->bypass);
     return rc;

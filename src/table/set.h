@@ -47,11 +47,12 @@ struct set {
     struct enq_blocker *blocker;
 };
 
-/* A set of none yet. */
+/* A set of none yet, of set->s. */
 static inline void set_begin(struct set *set)
 {
     memset(set->shards, 0, sizeof(set->shards));
-    set->generic = set->lasting = set->named = set->crowded = false;
+    set->generic = set->named = set->crowded = false;
+    set->lasting = shm_load(&set->s->slot->heirs) != 0;
 }
 
 /* A member whose request is packed, in its entry. */

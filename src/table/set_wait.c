@@ -248,7 +248,8 @@ static int look(struct set *set, struct blockers *b)
     set->bypass.n = 0; /* what was learned for an earlier look may be over */
     do
         rc = look_once(set, b);
-    while (rc == ENQ_PENDING && learn(set, b));
+    while (rc == ENQ_PENDING &&
+        (learn(set, b) || blockers_prove(b, set->s->map)));
     return rc;
 }
 

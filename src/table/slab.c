@@ -4,6 +4,7 @@
 #include "table/slab.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,7 @@ void slab_session_init(struct session *s)
     s->passed_ns = s->earliest_ns = INT64_MAX;
     s->margin_ns = 0;
     s->second_ns = 0;
+    s->deaf_ns = 0;
 }
 
 /* Magazines belong to a session and a thread: both lists are guarded by the
@@ -66,6 +68,8 @@ static void give_loose(struct map *map, struct entry *e, uint64_t state)
     ENQ_POINT("unlock.freed");
     if (owner != 0)
         shm_add(&at_session(map, owner)->loose, 1);
+    else
+        shm_add(&map->h->orphan_pages, 1); /* worth another look */
 }
 
 /* An entry of a magazine. Another thread may be closing the session, and the
@@ -91,9 +95,21 @@ static struct shelf *shelf_of(struct magazine *m, enum page_kind kind)
 static void empty(struct magazine *m, enum page_kind kind)
 {
     struct shelf *shelf = shelf_of(m, kind);
+    struct entry *e;
 
-    while (shelf->n > 0)
-        give_cached(m->session, shelf->entries[--shelf->n], kind);
+    while (shelf_pop(shelf, &e))
+        give_cached(m->session, e, kind);
+}
+
+/* Over what the helper thread has taken away. Under s->mutex. */
+static void settle(struct shelf *shelf)
+{
+    uint32_t n = shelf->n - shelf->base;
+
+    memmove(shelf->entries, shelf->entries + shelf->base,
+        n * sizeof(shelf->entries[0]));
+    shm_store(&shelf->base, 0);
+    shm_store_release(&shelf->n, n);
 }
 
 void slab_thread_ends(struct thread *t)
@@ -142,6 +158,14 @@ static struct magazine *magazine_of(struct session *s, struct thread *t)
 
 /* --- refilling --- */
 
+/* What is being filled: entries of one size, and where to look for them. */
+struct refill {
+    struct session *s;
+    enum page_kind kind;
+    struct shelf *shelf;
+    struct slab_search *search;
+};
+
 /* Whoever listens has yet to hear of it. */
 static bool is_untold(const struct map *map, const struct entry *e,
     uint64_t state)
@@ -152,28 +176,22 @@ static bool is_untold(const struct map *map, const struct entry *e,
 
 /* May its slab's owner take it? Others act on live entries only; so once free,
    or gone for long, it is ours by a swap. In need of room (gone_before is
-   never) also what its session has not heard of yet. */
-static bool harvest_one(const struct map *map, struct entry *e,
+   never) also what its session has not heard of yet. As in give_cached() the
+   page may be another's by now. */
+static bool harvest_one(const struct refill *r, struct entry *e,
     mono_t gone_before)
 {
+    const struct map *map = r->s->map;
     uint64_t state = shm_load_acquire(&e->state);
     unsigned phase = STATE_PHASE(state);
     bool old = phase == PHASE_GONE && e->since_ns <= gone_before.ns &&
         (mono_is_never(gone_before) || !is_untold(map, e, state));
 
-    if (phase != PHASE_FREE && !old)
+    if ((phase != PHASE_FREE && !old) || !slab_is_own(r->s, e, r->kind))
         return false;
     return shm_cas(&e->state, &state,
         STATE(STATE_GENERATION(state) + 1, PHASE_CACHED, 0, 0));
 }
-
-/* What is being filled: entries of one size, and where to look for them. */
-struct refill {
-    struct session *s;
-    enum page_kind kind;
-    struct shelf *shelf;
-    struct slab_search *search;
-};
 
 /* Entries of one page, if they are of this size. */
 static unsigned harvest_page(const struct refill *r, uint32_t page,
@@ -188,8 +206,8 @@ static unsigned harvest_page(const struct refill *r, uint32_t page,
         return 0;
     for (unsigned i = 0; i < n && r->shelf->n < MAGAZINE_ENTRIES; i++) {
         struct entry *e = at_entry(map, page_entry_ref(map, page, i, units));
-        if (e != NULL && harvest_one(map, e, gone_before))
-            r->shelf->entries[r->shelf->n++] = e;
+        if (e != NULL && harvest_one(r, e, gone_before))
+            shelf_push(r->shelf, e);
     }
     return r->shelf->n - before;
 }
@@ -276,13 +294,12 @@ static int claim(struct session *s, struct thread *t, enum page_kind kind,
     return 0;
 }
 
-static int refill_locked(const struct refill *r, struct thread *t)
+/* A page more that has something in it for us. */
+static int claim_some(const struct refill *r, struct thread *t)
 {
     uint32_t page;
     int rc;
 
-    if (harvest(r) > 0)
-        return 0;
     /* A page taken over from the dead may be full of what they hold. What is
        remembered there was to be told to them: it is free if need be, or one
        session would take all such pages and keep them from the others. */
@@ -291,21 +308,59 @@ static int refill_locked(const struct refill *r, struct thread *t)
         if (rc == 0 && harvest_page(r, page, long_gone()) == 0)
             harvest_page(r, page, sys.now());
     } while (rc == 0 && r->shelf->n == 0);
-    /* in need: what is remembered for those who may still ask goes as well */
-    if (rc == ENQ_EFULL && harvest_all(r, MONO_NEVER) > 0)
-        return 0;
     return rc;
 }
 
-static int refill(struct session *s, struct thread *t, enum page_kind kind,
-    struct shelf *shelf)
+/* Slabs with nothing in them are nobody's from now on. Under s->mutex. */
+static uint32_t give_up_pages(struct session *s)
 {
-    const struct refill r = {
-        s, kind, shelf, kind == PAGE_SMALL ? &s->small : &s->large};
+    uint32_t given = 0;
+
+    for (uint32_t i = 0; i < s->n_pages;) {
+        if (page_give_up(s->map, s->pages[i], s->ref)) {
+            s->pages[i] = s->pages[--s->n_pages];
+            given++;
+        } else {
+            i++;
+        }
+    }
+    return given;
+}
+
+/* In need: what is remembered for those who may still ask goes as well, and
+   entries of the other size make way. */
+static int refill_in_need(const struct refill *r, struct thread *t, int rc)
+{
+    if (harvest_all(r, MONO_NEVER) > 0)
+        return 0;
+    empty(t->magazine, r->kind == PAGE_SMALL ? PAGE_LARGE : PAGE_SMALL);
+    return give_up_pages(r->s) > 0 ? claim_some(r, t) : rc;
+}
+
+static int refill_locked(const struct refill *r, struct thread *t)
+{
     int rc;
 
+    if (harvest(r) > 0)
+        return 0;
+    rc = claim_some(r, t);
+    return page_is_short(rc) ? refill_in_need(r, t, rc) : rc;
+}
+
+static int refill(struct session *s, struct thread *t, enum page_kind kind,
+    struct entry **out)
+{
+    struct shelf *shelf = shelf_of(t->magazine, kind);
+    const struct refill r = {
+        s, kind, shelf, kind == PAGE_SMALL ? &s->small : &s->large};
+    int rc = 0;
+
     pthread_mutex_lock(&s->mutex);
-    rc = refill_locked(&r, t);
+    settle(shelf);
+    if (shelf->n == 0)
+        rc = refill_locked(&r, t);
+    if (rc == 0)
+        (void)shelf_pop(shelf, out); /* there is one, and nobody strips it */
     pthread_mutex_unlock(&s->mutex);
     return rc;
 }
@@ -316,18 +371,10 @@ int slab_take_slow(struct session *s, struct thread *t, enum page_kind kind,
     struct entry **out)
 {
     struct magazine *m = magazine_of(s, t);
-    struct shelf *shelf;
 
     if (m == NULL)
         return why(-ENOMEM, "out of memory");
-    shelf = shelf_of(m, kind);
-    if (shelf->n == 0) {
-        int rc = refill(s, t, kind, shelf);
-        if (rc != 0)
-            return rc;
-    }
-    *out = shelf->entries[--shelf->n];
-    return 0;
+    return shelf_pop(shelf_of(m, kind), out) ? 0 : refill(s, t, kind, out);
 }
 
 /* Where it goes back to; NULL: it is not ours, or there is no room. */
@@ -344,7 +391,7 @@ static struct shelf *shelf_for(struct session *s, struct thread *t,
     if (m == NULL)
         return NULL;
     shelf = large ? &m->large : &m->small;
-    return shelf->n == MAGAZINE_ENTRIES ? NULL : shelf;
+    return shm_load(&shelf->n) == MAGAZINE_ENTRIES ? NULL : shelf;
 }
 
 void slab_give_slow(struct session *s, struct thread *t, struct entry *e)
@@ -357,7 +404,7 @@ void slab_give_slow(struct session *s, struct thread *t, struct entry *e)
     }
     shm_store_release(&e->state, slab_freed_state(e, PHASE_CACHED));
     ENQ_POINT("unlock.freed");
-    shelf->entries[shelf->n++] = e;
+    shelf_push(shelf, e);
 }
 
 void slab_bury(struct map *map, struct entry *e, enum gone why_gone, mono_t now)
@@ -371,10 +418,105 @@ void slab_bury(struct map *map, struct entry *e, enum gone why_gone, mono_t now)
             (state & STATE_ENDED));
 }
 
+/* --- asking for what others do not use, and giving it --- */
+
+static bool is_kept(const struct map *map, uint32_t page, session_ref_t own,
+    enum page_kind kind, session_ref_t *of)
+{
+    struct page_use use;
+
+    *of = shm_load(&map->pages[page].owner);
+    if (!page_is_slab(map, page) || *of == 0)
+        return false;
+    use = page_use(map, page);
+    return use.live == 0 ||
+        (*of == own && shm_load(&map->pages[page].kind) == kind &&
+            use.cached > 0);
+}
+
+struct slab_hoard slab_hoard_of(const struct map *map, session_ref_t own,
+    enum page_kind kind)
+{
+    struct slab_hoard hoard = {0, 0};
+    uint32_t used = map_pages_used(map);
+    session_ref_t of;
+
+    for (uint32_t page = 0; page < used; page++) {
+        if (!is_kept(map, page, own, kind, &of))
+            continue;
+        hoard.of = of;
+        hoard.pages++;
+    }
+    return hoard;
+}
+
+void slab_want(const struct map *map)
+{
+    shm_add(&map->h->wanted, 1);
+    sys.wake(&map->h->wanted, INT_MAX);
+}
+
+/* The magazine is its thread's, who may be at it just now: see shelf_pop(). */
+static void shelf_claim(struct shelf *shelf)
+{
+    uint32_t n = shm_load(&shelf->n);
+
+    shelf->was = shelf->base;
+    ENQ_POINT("shed.counted");
+    if ((int32_t)n > (int32_t)shelf->base)
+        shm_store(&shelf->base, n);
+}
+
+/* Who took some before he could see it has said so. */
+static void shelf_strip(struct magazine *m, enum page_kind kind, bool seen)
+{
+    struct shelf *shelf = shelf_of(m, kind);
+    int32_t n = (int32_t)shm_load_acquire(&shelf->n);
+    uint32_t end = seen ? shelf->base : shelf->was;
+
+    if (n < (int32_t)end)
+        end = n < (int32_t)shelf->was ? shelf->was : (uint32_t)n;
+    for (uint32_t i = shelf->was; i < end; i++)
+        give_cached(m->session, shelf->entries[i], kind);
+    shm_store(&shelf->base, end);
+}
+
+/* Under s->mutex, and the process's: no magazine comes or goes. */
+static void strip_magazines(struct session *s)
+{
+    struct magazine *m;
+    bool seen;
+
+    cds_list_for_each_entry (m, &s->magazines, of_session) {
+        shelf_claim(&m->small);
+        shelf_claim(&m->large);
+    }
+    seen = sys_barrier();
+    cds_list_for_each_entry (m, &s->magazines, of_session) {
+        shelf_strip(m, PAGE_SMALL, seen);
+        shelf_strip(m, PAGE_LARGE, seen);
+    }
+}
+
+void slab_shed(struct session *s)
+{
+    struct map *map = s->map;
+    bool fresh;
+
+    pthread_mutex_lock(&s->mutex);
+    process_enter(&fresh);
+    strip_magazines(s);
+    process_leave();
+    give_up_pages(s);
+    pthread_mutex_unlock(&s->mutex);
+    shm_add(&map->h->given, 1);
+    sys.wake(&map->h->given, INT_MAX);
+}
+
 /* --- walking --- */
 
-static bool each_of_page(const struct map *map, uint32_t page,
-    entry_see_fn *see, void *context)
+static bool each_of_page(const struct map *map, uint32_t page, slab_see_fn *see,
+    void *context)
 {
     uint32_t kind = shm_load_acquire(&map->pages[page].kind);
     unsigned units = kind == PAGE_SMALL ? SMALL_UNITS : LARGE_UNITS;
@@ -382,15 +524,21 @@ static bool each_of_page(const struct map *map, uint32_t page,
 
     if (kind != PAGE_SMALL && kind != PAGE_LARGE)
         return true;
+    ENQ_POINT("slab.page_read");
     for (unsigned i = 0; i < n; i++) {
         struct entry *e = at_entry(map, page_entry_ref(map, page, i, units));
-        if (e != NULL && !see(context, e))
+        uint64_t state = e == NULL ? 0 : shm_load_acquire(&e->state);
+
+        /* as in entry_read(): nothing is left there of what we came for */
+        if (shm_load(&map->pages[page].kind) != kind)
+            return true;
+        if (e != NULL && !see(context, e, state))
             return false;
     }
     return true;
 }
 
-void slab_each(const struct map *map, entry_see_fn *see, void *context)
+void slab_each(const struct map *map, slab_see_fn *see, void *context)
 {
     uint32_t used = map_pages_used(map);
 
@@ -399,7 +547,18 @@ void slab_each(const struct map *map, entry_see_fn *see, void *context)
             return;
 }
 
-void slab_each_of(const struct map *map, session_ref_t ref, entry_see_fn *see,
+uint32_t slab_each_from(const struct map *map, uint32_t page, uint32_t n,
+    slab_see_fn *see, void *context)
+{
+    uint32_t used = map_pages_used(map);
+
+    for (; page < used && n > 0; page++, n--)
+        if (!each_of_page(map, page, see, context))
+            return page;
+    return page < used ? page : 0;
+}
+
+void slab_each_of(const struct map *map, session_ref_t ref, slab_see_fn *see,
     void *context)
 {
     uint32_t used = map_pages_used(map);

@@ -8,6 +8,13 @@
  * a few in a private MAGAZINE; when that is empty it looks through the
  * session's slabs for those that others have freed, or claims a page.
  *
+ * A slab stays its session's while there is room for everybody. Where there is
+ * none, what is over is taken first; then whoever is in need asks all sessions
+ * (slab_want), and the helper thread of each gives back what it does not use
+ * (slab_shed): what lies in magazines, also of threads that are asleep or
+ * elsewhere, and slabs with nothing in them. A process that is stopped keeps
+ * them, as it keeps its locks.
+ *
  * The page directory is TRUE; what counts its pages is DERIVED.
  */
 #ifndef TABLE_SLAB_H
@@ -33,6 +40,7 @@ struct session {
     int64_t passed_ns, earliest_ns;
     int64_t margin_ns; /* a look that much before a deadline may be due */
     int64_t second_ns; /* the helper's own: another look then; 0 = none */
+    int64_t deaf_ns;   /* until then nobody waits for room of others */
 
     pthread_mutex_t mutex; /* guards what follows */
     struct cds_list_head magazines;
@@ -46,9 +54,11 @@ struct session {
 
 #define MAGAZINE_ENTRIES 64
 
-/* PHASE_CACHED, all of one size. */
+/* PHASE_CACHED, all of one size. Those below `base` the helper thread has
+   taken away; it moves that under the session's mutex only. */
 struct shelf {
-    unsigned n;
+    uint32_t n, base;
+    uint32_t was; /* the helper's own: base before */
     struct entry *entries[MAGAZINE_ENTRIES];
 };
 
@@ -65,18 +75,45 @@ void slab_session_fini(struct session *s); /* its entries are gone already */
 /* thread_drop_magazines of floor 3. */
 void slab_thread_ends(struct thread *t);
 
-/* Is there an entry in the magazine at hand? */
-static inline bool slab_is_ready(const struct session *s,
-    const struct thread *t)
+/*
+ * By the thread whose it is. False: there is none, or the helper thread is just
+ * taking them away. He says first what he takes, and looks then what the helper
+ * has claimed; the helper the other way round, with a barrier in all threads in
+ * between (shelf_strip). So one of them sees the other, and this side pays
+ * nothing: the look is also the one whether there is any.
+ */
+HOT bool shelf_pop(struct shelf *shelf, struct entry **out)
 {
-    return t->magazine_of == s->serial && t->magazine->small.n > 0;
+    uint32_t n = shm_load(&shelf->n) - 1;
+
+    shm_store_release(&shelf->n, n);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (unlikely((int32_t)n < (int32_t)shm_load(&shelf->base))) {
+        shm_store_release(&shelf->n, n + 1);
+        return false;
+    }
+    *out = shelf->entries[n];
+    return true;
 }
 
-static inline struct entry *slab_pop(struct thread *t)
+/* @n  as many as there are */
+HOT void shelf_put(struct shelf *shelf, uint32_t n, struct entry *e)
 {
-    struct shelf *shelf = &t->magazine->small;
+    shelf->entries[n] = e;
+    shm_store_release(&shelf->n, n + 1);
+}
 
-    return shelf->entries[--shelf->n];
+HOT void shelf_push(struct shelf *shelf, struct entry *e)
+{
+    shelf_put(shelf, shm_load(&shelf->n), e);
+}
+
+/* A small entry from the magazine at hand, if there is one. */
+HOT bool slab_pop(const struct session *s, const struct thread *t,
+    struct entry **out)
+{
+    return likely(t->magazine_of == s->serial) &&
+        likely(shelf_pop(&t->magazine->small, out));
 }
 
 int slab_take_slow(struct session *s, struct thread *t, enum page_kind kind,
@@ -90,10 +127,8 @@ void slab_give_slow(struct session *s, struct thread *t, struct entry *e);
  */
 HOT int slab_take(struct session *s, struct thread *t, struct entry **out)
 {
-    if (unlikely(!slab_is_ready(s, t)))
-        return slab_take_slow(s, t, PAGE_SMALL, out);
-    *out = slab_pop(t);
-    return 0;
+    return likely(slab_pop(s, t, out)) ? 0
+                                       : slab_take_slow(s, t, PAGE_SMALL, out);
 }
 
 /* The same with LARGE_PAYLOAD bytes, which are enough for any request. */
@@ -107,15 +142,16 @@ static inline int slab_take_large(struct session *s, struct thread *t,
 HOT bool slab_is_own(const struct session *s, const struct entry *e,
     enum page_kind kind)
 {
-    uint32_t page = map_page_of(s->map, map_ref(s->map, e));
+    uint32_t page = map_page_at(s->map, e);
 
     return shm_load((const uint64_t *)&s->map->pages[page]) ==
         page_word(s->ref, kind);
 }
 
+/* STATE() of the next generation, in one addition. */
 static inline uint64_t slab_freed_state(const struct entry *e, enum phase phase)
 {
-    return STATE(STATE_GENERATION(shm_load(&e->state)) + 1, phase, 0, 0);
+    return (shm_load(&e->state) | UINT32_MAX) + 1 + phase;
 }
 
 /*
@@ -127,26 +163,52 @@ static inline uint64_t slab_freed_state(const struct entry *e, enum phase phase)
 HOT void slab_give(struct session *s, struct thread *t, struct entry *e)
 {
     struct magazine *m = t->magazine; /* NULL: of no session */
+    uint32_t n;
 
     if (unlikely(s == NULL || t->magazine_of != s->serial ||
-            m->small.n == MAGAZINE_ENTRIES || !slab_is_own(s, e, PAGE_SMALL))) {
+            (n = shm_load(&m->small.n)) == MAGAZINE_ENTRIES ||
+            !slab_is_own(s, e, PAGE_SMALL))) {
         slab_give_slow(s, t, e);
         return;
     }
     shm_store_release(&e->state, slab_freed_state(e, PHASE_CACHED));
     ENQ_POINT("unlock.freed");
-    m->small.entries[m->small.n++] = e;
+    shelf_put(&m->small, n, e);
 }
 
 /* The same for one whose holder shall be told why: it becomes PHASE_GONE
    until its holder looks, or some time later. */
 void slab_bury(struct map *map, struct entry *e, enum gone why, mono_t now);
 
-/* Every entry of every slab, whatever its phase. `see` false: stop. */
-typedef bool entry_see_fn(void *context, struct entry *e);
-void slab_each(const struct map *map, entry_see_fn *see, void *context);
+/* Who keeps room that he does not use: it may come back if it is asked for. */
+struct slab_hoard {
+    uint32_t pages;
+    session_ref_t of; /* one of them */
+};
+
+/* Pages that others could give back, or where an entry of this kind lies in
+   another thread's magazine. Walks the table. */
+struct slab_hoard slab_hoard_of(const struct map *map, session_ref_t own,
+    enum page_kind kind);
+
+/* Asks all sessions for what they do not use. They wake `given`. */
+void slab_want(const struct map *map);
+
+/* By the session's helper thread, asked so: gives it back. */
+void slab_shed(struct session *s);
+
+/* Every entry of every slab, whatever its phase. `see` false: stop.
+   @state  what the entry's was. Its page may hold entries of the other size by
+           the time that `see` looks, and texts where this one stood: whoever
+           acts does so on this very state, by a swap or with the words held. */
+typedef bool slab_see_fn(void *context, struct entry *e, uint64_t state);
+void slab_each(const struct map *map, slab_see_fn *see, void *context);
+/* The same for up to n pages from this one on; the next, or 0 after the last.
+ */
+uint32_t slab_each_from(const struct map *map, uint32_t page, uint32_t n,
+    slab_see_fn *see, void *context);
 /* The same for one session's slabs. */
-void slab_each_of(const struct map *map, session_ref_t ref, entry_see_fn *see,
+void slab_each_of(const struct map *map, session_ref_t ref, slab_see_fn *see,
     void *context);
 
 #endif

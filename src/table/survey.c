@@ -41,10 +41,9 @@ static const struct survey_found *recall(struct collect *c,
         : NULL;
 }
 
-static bool collect(void *context, struct entry *e)
+static bool collect(void *context, struct entry *e, uint64_t state)
 {
     struct collect *c = context;
-    uint64_t state = shm_load_acquire(&e->state);
     bool waiting = STATE_PHASE(state) == PHASE_WAITING;
     const struct survey_found *known;
 
@@ -132,10 +131,9 @@ struct tally {
     mono_t now;
 };
 
-static bool tally(void *context, struct entry *e)
+static bool tally(void *context, struct entry *e, uint64_t state)
 {
     struct tally *t = context;
-    uint64_t state = shm_load_acquire(&e->state);
 
     if (!state_is_live(state))
         return true;
@@ -145,7 +143,7 @@ static bool tally(void *context, struct entry *e)
         t->out->expired++;
     } else {
         t->out->held++;
-        t->out->orphaned += session_is_dead(t->map, e->session);
+        t->out->orphaned += session_is_over(t->map, e->session);
     }
     return true;
 }

@@ -24,6 +24,18 @@ static int64_t ttl_left_ms(const struct entry *e, mono_t now)
     return left > 0 ? left : 0;
 }
 
+static __attribute__((noinline)) void tell_dead(struct scope *s,
+    const struct entry *e, struct enq_blocker *out)
+{
+    session_ref_t ref = shm_load(&e->session);
+
+    out->dying = !session_is_over(s->map, ref);
+    if (!out->dying)
+        out->pid = 0;
+    else if (entry_is(e, PHASE_HELD))
+        s->dying = ref;
+}
+
 void tell_blocker(struct scope *s, const struct entry *e, uint32_t queue,
     struct enq_blocker *out)
 {
@@ -40,7 +52,10 @@ void tell_blocker(struct scope *s, const struct entry *e, uint32_t queue,
     bytes_copy(out->owner, owner, n);
     out->owner[n - 1] = '\0'; /* whoever writes where he must not */
     ids_text(s->map, e, state, out->id);
-    out->pid = session_is_dead(s->map, e->session) ? 0 : (int32_t)e->pid;
+    out->pid = (int32_t)e->pid;
+    out->dying = false;
+    if (unlikely(session_is_dead(s->map, e->session)))
+        tell_dead(s, e, out);
     out->mode = (uint8_t)STATE_MODE(state);
     out->waiting = STATE_PHASE(state) == PHASE_WAITING;
     out->age_ms = mono_ms_between((mono_t){e->since_ns}, now);
@@ -85,16 +100,17 @@ static bool copy_texts(const struct map *map, const struct entry *e,
 static void copy_numbers(const struct map *map, const struct entry *e,
     uint64_t state, const struct tell_clocks *clocks, struct enq_info *out)
 {
-    bool dead = session_is_dead(map, e->session);
+    bool over = session_is_over(map, e->session);
 
     out->handle =
         (uint64_t)STATE_GENERATION(state) << HANDLE_REF_BITS | map_ref(map, e);
     out->mode = (uint8_t)STATE_MODE(state);
     out->waiting = STATE_PHASE(state) == PHASE_WAITING;
     out->token = out->waiting ? 0 : shm_load(&e->token);
-    out->orphaned = dead && !out->waiting;
+    out->orphaned = over && !out->waiting;
+    out->dying = !over && session_is_dead(map, e->session);
     out->on_death = (uint8_t)ENTRY_DEATH(e->on_death);
-    out->pid = dead ? 0 : (int32_t)e->pid;
+    out->pid = over ? 0 : (int32_t)e->pid;
     out->age_ms = mono_ms_between((mono_t){e->since_ns}, clocks->now);
     if (out->age_ms < 0)
         out->age_ms = 0;

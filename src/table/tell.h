@@ -6,7 +6,8 @@
 
 #include "table/judge.h"
 
-/* Who stands in the way, at this moment; under the scope. NULL: nobody. */
+/* Who stands in the way, at this moment; under the scope. NULL: nobody. Notes
+   in s->dying if he holds what he has by a session that is dying. */
 void tell_blocker(struct scope *s, const struct entry *e, uint32_t queue,
     struct enq_blocker *out);
 

@@ -27,6 +27,7 @@ struct waiting {
     struct enq_blocker *blocker;
     struct bypass bypass;
     struct blockers b;
+    bool kin;        /* who is ahead is of the same session, and narrow */
     unsigned futile; /* looks behind a lock set: see blockers_pause() */
 };
 
@@ -152,6 +153,8 @@ static int look_around(struct waiting *w)
     blockers_own(&w->b, w->place->e);
     fault = blockers_add(&w->b, &w->scope, w->ask, w->place->e);
     blockers_leave_to_ahead(&w->b, w->deadline);
+    w->kin = w->b.ahead != NULL && !w->scope.wide &&
+        shm_load(&w->b.ahead->session) == w->place->e->session;
     return fault != 0 ? fault : rc;
 }
 
@@ -171,6 +174,12 @@ static bool may_pass_one(struct waiting *w)
     return news;
 }
 
+/* Something is known now that was not when we looked. */
+static bool look_pays(struct waiting *w)
+{
+    return may_pass_one(w) || blockers_prove(&w->b, w->scope.map);
+}
+
 /* The scope is that of what was asked for: the entry might be another's by
    now. */
 static int look(struct waiting *w)
@@ -184,7 +193,7 @@ static int look(struct waiting *w)
             return rc;
         rc = look_around(w);
         scope_leave(&w->scope);
-    } while (rc == ENQ_PENDING && may_pass_one(w));
+    } while (rc == ENQ_PENDING && look_pays(w));
     return rc;
 }
 
@@ -203,10 +212,8 @@ static void begin(struct waiting *w, struct session *s, struct thread *t)
 static void plan_next(const struct waiting *w, struct wait_plan *plan)
 {
     const struct blockers *b = &w->b;
-    bool kin = b->ahead != NULL && !w->scope.wide &&
-        shm_load(&b->ahead->session) == w->place->e->session;
 
-    plan->again = kin ? w->deadline : b->until;
+    plan->again = w->kin ? w->deadline : b->until;
     if (b->behind_set)
         plan->again = mono_min(b->until, blockers_look_again(w->bypass.n > 0));
     plan->ahead = b->ahead;
@@ -235,8 +242,7 @@ static int copy_ask(const struct map *map, const struct place *p,
     return 0;
 }
 
-static int look_started(struct waiting *w, struct started_ask *c,
-    struct wait_plan *plan)
+static int look_started(struct waiting *w, struct started_ask *c)
 {
     int rc;
 
@@ -244,11 +250,7 @@ static int look_started(struct waiting *w, struct started_ask *c,
         return ENQ_CANCELLED;
     rc = copy_ask(w->scope.map, w->place, c);
     w->ask = &c->ask;
-    if (rc == 0)
-        rc = look_around(w);
-    if (rc == ENQ_PENDING)
-        plan_next(w, plan);
-    return rc;
+    return rc == 0 ? look_around(w) : rc;
 }
 
 int wait_look_started(struct session *s, struct thread *t, struct place *place,
@@ -265,9 +267,11 @@ int wait_look_started(struct session *s, struct thread *t, struct place *place,
                                : ENQ_CANCELLED;
         if (rc != 0)
             break;
-        rc = look_started(&w, &c, plan);
+        rc = look_started(&w, &c);
         scope_leave(&w.scope);
-    } while (rc == ENQ_PENDING && may_pass_one(&w));
+    } while (rc == ENQ_PENDING && look_pays(&w));
+    if (rc == ENQ_PENDING)
+        plan_next(&w, plan);
     bypass_end(&w.bypass);
     return rc;
 }

@@ -22,13 +22,13 @@ struct look {
     int64_t after_ns, earliest_ns;
 };
 
-static bool see_deadline(void *context, struct entry *e)
+static bool see_deadline(void *context, struct entry *e, uint64_t state)
 {
     struct look *l = context;
     int64_t deadline = shm_load(&e->deadline_ns);
 
     if (deadline > l->after_ns && deadline < l->earliest_ns &&
-        entry_is(e, PHASE_HELD) && shm_load(&e->session) == l->s->ref)
+        STATE_PHASE(state) == PHASE_HELD && shm_load(&e->session) == l->s->ref)
         l->earliest_ns = deadline;
     return true;
 }

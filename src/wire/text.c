@@ -105,10 +105,24 @@ bool text_is_utf8(const char *text)
     return true;
 }
 
-static void put_control(struct text *t, unsigned char c)
+/* Of a sound character of two or three bytes: what a terminal acts upon, or
+   turns the direction of writing, or no eye sees, is not fit to be shown. */
+static bool is_unfit(const unsigned char *at, size_t n, unsigned *code)
+{
+    *code = n == 2
+        ? (at[0] & 0x1fu) << 6 | (at[1] & 0x3fu)
+        : (at[0] & 0xfu) << 12 | (at[1] & 0x3fu) << 6 | (at[2] & 0x3fu);
+    if (n == 2)
+        return *code <= 0x9f || *code == 0x61c;
+    return (*code >= 0x200b && *code <= 0x200f) ||
+        (*code >= 0x2028 && *code <= 0x202e) ||
+        (*code >= 0x2060 && *code <= 0x206f) || *code == 0xfeff;
+}
+
+static void put_control(struct text *t, unsigned c)
 {
     static const char from[] = "\b\f\n\r\t", into[] = "bfnrt";
-    const char *known = strchr(from, c);
+    const char *known = c < 0x20 ? strchr(from, (int)c) : NULL;
     char escape[8];
 
     if (known != NULL)
@@ -122,12 +136,16 @@ static void put_control(struct text *t, unsigned char c)
 static const unsigned char *put_special(struct text *t, const unsigned char *at)
 {
     size_t n = *at < 0x80 ? 0 : utf8_bytes(at);
+    unsigned code;
 
     if (*at == '"' || *at == '\\') {
         TEXT_PUT(t, "\\");
         text_put(t, (const char *)at, 1);
-    } else if (*at < 0x20) {
+    } else if (*at < 0x20 || *at == 0x7f) {
         put_control(t, *at);
+    } else if ((n == 2 || n == 3) && is_unfit(at, n, &code)) {
+        put_control(t, code);
+        return at + n;
     } else if (n > 0) {
         text_put(t, (const char *)at, n);
         return at + n;
@@ -137,13 +155,25 @@ static const unsigned char *put_special(struct text *t, const unsigned char *at)
     return at + 1;
 }
 
+void text_line(struct text *t, const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+
+    while (*at != '\0') {
+        if (is_plain(*at) ? *at != 0x7f : *at == '"' || *at == '\\')
+            text_put(t, (const char *)at++, 1);
+        else
+            at = put_special(t, at);
+    }
+}
+
 void text_quote(struct text *t, const char *text)
 {
     const unsigned char *at = (const unsigned char *)text, *from;
 
     TEXT_PUT(t, "\"");
     while (*at != '\0') {
-        for (from = at; is_plain(*at); at++)
+        for (from = at; is_plain(*at) && *at != 0x7f; at++)
             continue;
         text_put(t, (const char *)from, (size_t)(at - from));
         if (*at != '\0')

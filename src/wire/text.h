@@ -39,6 +39,8 @@ static inline void text_put(struct text *t, const char *bytes, size_t n)
 bool text_is_utf8(const char *text);
 /* In quotes, escaped; what is no UTF-8 becomes U+FFFD. */
 void text_quote(struct text *t, const char *text);
+/* For a person: without the quotes, and '"' and '\' as they are. */
+void text_line(struct text *t, const char *text);
 void text_unsigned(struct text *t, uint64_t number);
 void text_integer(struct text *t, int64_t number);
 

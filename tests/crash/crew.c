@@ -162,7 +162,8 @@ static unsigned in_magazine(const struct enq *e)
     const struct thread *t = thread_enter(e->map);
 
     return t->magazine_of == e->session.serial
-        ? t->magazine->small.n + t->magazine->large.n
+        ? t->magazine->small.n - t->magazine->small.base +
+            t->magazine->large.n - t->magazine->large.base
         : 0;
 }
 

@@ -37,22 +37,33 @@ bool point_is_new(unsigned number)
     return __atomic_load_n(&tally->at[number], __ATOMIC_RELAXED) == 0;
 }
 
-/* Does this line of a source file contain the text? */
-static bool line_contains(const char *file, int number, const char *text)
+static bool does_line_contain(const char *path, int number, const char *text)
 {
-    char pattern[96], line[256] = "";
-    glob_t found;
-    FILE *f = NULL;
+    char line[256] = "";
+    FILE *f = fopen(path, "re");
 
-    snprintf(pattern, sizeof(pattern), "src/*/%s", file);
-    if (glob(pattern, 0, NULL, &found) == 0)
-        f = fopen(found.gl_pathv[0], "re");
     while (f != NULL && number-- > 0 && fgets(line, sizeof(line), f) != NULL)
         continue;
     if (f != NULL)
         fclose(f);
-    globfree(&found);
     return strstr(line, text) != NULL;
+}
+
+/* Does this line of a source file, or of one of several of that name, contain
+   the text? */
+static bool line_contains(const char *file, int number, const char *text)
+{
+    char pattern[96];
+    glob_t found;
+    bool does = false;
+
+    snprintf(pattern, sizeof(pattern), "src/*/%s", file);
+    if (glob(pattern, 0, NULL, &found) != 0)
+        return false;
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        does |= does_line_contain(found.gl_pathv[i], number, text);
+    globfree(&found);
+    return does;
 }
 
 /* A store is called after its line, which moves: by its text it is found. */

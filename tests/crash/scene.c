@@ -11,6 +11,7 @@
 
 #include "base/time.h"
 #include "crash.h"
+#include "lib/mark.h"
 #include "table/heal.h"
 #include "table/index.h"
 
@@ -128,8 +129,8 @@ bool scene_begin(struct scene *s, enum stage stage)
     memset(box->newest, 0, sizeof(box->newest));
     memset(box->have, 0, sizeof(box->have));
     box->watched = box->promotes = 0; /* what is O may be lost as all warm up */
-    snprintf(box->space, sizeof(box->space), "shm:enq-crash-%d-%u",
-        (int)getpid(), number++);
+    snprintf(box->space, sizeof(box->space), "shm:enq-%scrash-%d-%u",
+        test_mark(), (int)getpid(), number++);
     box->slots = slots_of[stage];
     box->strict = stage == STAGE_STRICT;
     box->complaint[0] = '\0';
@@ -530,7 +531,7 @@ static bool look_at_created(struct scene *s)
     return s->box->complaint[0] == '\0';
 }
 
-/* Half a second after its keeper it is taken for dead as well. */
+/* Until its process is known to have ended. */
 static void wait_for_forsaken(struct scene *s)
 {
     nanosleep(&(struct timespec){0, 550000000}, NULL);

@@ -17,12 +17,14 @@
  *	$11	lock so many keys that fall into the line, or shard, of "a"
  *	A	adopt the lock with the id of the dead
  *	I	inherit all that the dead held for others
+ *	J	the same, as each is found
  *	B	break the lock with the holder's id
  *	W	cancel the first who waits
  *	U	give back the holder's first lock
  *	K G	give back what the listener has or waits for; break it
  *	n N	list the name; list all
  *	Z F	bury the dead; doctor --fix
+ *	g q	give back what is not used, as if asked; ask others for it
  *	S	statistics and a look at ids
  *	O C	open, close
  *	R u	remove the space; as rm would
@@ -105,6 +107,22 @@ static int inherit_all(struct actor *a)
         rc = enq_inherit(a->e, &info, 1, &got);
     while (rc == ENQ_OK && got > 0);
     return rc;
+}
+
+static int inherit_each(struct actor *a)
+{
+    struct enq_orphan left[ENQ_ORPHANS_LEAST];
+    struct enq_info info;
+    uint64_t at = 0;
+    size_t got;
+    int rc, taken = ENQ_OK;
+
+    do {
+        rc = enq_orphans(a->e, &at, left, LENGTH(left), &got);
+        for (size_t i = 0; taken >= 0 && i < got; i++)
+            taken = enq_inherit_lock(a->e, left[i].handle, &info);
+    } while (rc == ENQ_PENDING);
+    return taken < 0 ? taken : rc;
 }
 
 /* Of the listener, be it held or waiting. */
@@ -302,6 +320,8 @@ static int step(struct actor *a, const char *text)
         return enq_adopt(a->e, "id-d", &g);
     case 'I':
         return inherit_all(a);
+    case 'J':
+        return inherit_each(a);
     case 'B':
         return enq_break(a->e, "id-h");
     case 'W':
@@ -326,6 +346,12 @@ static int step(struct actor *a, const char *text)
     case 'v':
     case 'y':
         return nap(text[0]);
+    case 'g':
+        slab_shed(&a->e->session);
+        return ENQ_OK;
+    case 'q':
+        slab_want(a->e->map);
+        return ENQ_OK;
     case '_':
         return script_unlock_all(a);
     case '-':

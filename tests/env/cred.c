@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "env.h"
+#include "lib/mark.h"
 
 static void *lock_in_thread(void *e)
 {
@@ -109,11 +110,12 @@ static void P11_the_death_of_who_gave_up_its_user_is_noticed(void)
 static int change_root(void *nothing)
 {
     struct enq *e = env_open(), *more = NULL;
-    char dir[] = "/tmp/enq-env-XXXXXX";
+    char dir[64];
     struct enq_grant g;
     int here = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     (void)nothing;
+    snprintf(dir, sizeof(dir), "/tmp/enq-%senv-XXXXXX", test_mark());
     want(ENQ_OK, env_take(e, "a", 0, &g));
     must(mkdtemp(dir) != NULL && chroot(dir) == 0 && chdir("/") == 0);
     must(unlinkat(here, dir + 1, AT_REMOVEDIR) == 0);

@@ -42,7 +42,8 @@ struct env_case {
 extern const struct env_case clock_cases[], timens_cases[], stop_cases[],
     promise_cases[], token_cases[], pid_cases[], filter_cases[], robust_cases[],
     family_cases[], exec_cases[], thread_cases[], end_cases[], load_cases[],
-    cred_cases[], survive_cases[], exclude_cases[], overtake_cases[];
+    cred_cases[], survive_cases[], exclude_cases[], overtake_cases[],
+    dying_cases[];
 
 /* A program of ours that a case execs: `--role NAME ARGUMENT`. Its exit
    status is the answer. */
@@ -55,6 +56,10 @@ extern const struct env_role filter_roles[], family_roles[];
 /* Runs all cases whose name contains `only`. How many failed. */
 unsigned env_run_all(const char *only);
 extern unsigned env_passed, env_failed;
+
+/* Of all cases: processes killed while they wrote, when it has been seen that
+   none of their locks was another's before that was done. */
+extern uint32_t *env_dying_kills;
 int env_role(const char *name, const char *argument);
 
 /* A line of the case that runs: its name, and what it has counted. */

@@ -8,16 +8,18 @@
 #include <sys/prctl.h>
 
 #include "env.h"
+#include "lib/mark.h"
 
 #define WORKERS 6
-#define PATIENCE_MS 25000
+#define PATIENCE_MS 120000 /* for what hangs: the machine may be slow */
 
 unsigned env_passed, env_failed;
+uint32_t *env_dying_kills;
 
 static const struct env_case *const tables[] = {clock_cases, timens_cases,
     stop_cases, promise_cases, token_cases, pid_cases, filter_cases,
     robust_cases, family_cases, exec_cases, thread_cases, end_cases, load_cases,
-    cred_cases, survive_cases, exclude_cases, overtake_cases};
+    cred_cases, survive_cases, exclude_cases, overtake_cases, dying_cases};
 
 static struct worker {
     const struct env_case *c;
@@ -39,8 +41,8 @@ const char *env_space(void)
 
 void env_new_space(void)
 {
-    snprintf(space, sizeof(space), "shm:enq-env-%d-%u", (int)getpid(),
-        cases_begun++);
+    snprintf(space, sizeof(space), "shm:enq-%senv-%d-%u", test_mark(),
+        (int)getpid(), cases_begun++);
 }
 
 /* --- what a case has counted --- */
@@ -110,8 +112,8 @@ static void remove_spaces(unsigned number)
     char file[128];
 
     for (int i = 0; i < 2; i++) {
-        snprintf(file, sizeof(file), "/dev/shm/enq-env-%d-%u%s", (int)getpid(),
-            number, i == 0 ? "" : "-b");
+        snprintf(file, sizeof(file), "/dev/shm/enq-%senv-%d-%u%s", test_mark(),
+            (int)getpid(), number, i == 0 ? "" : "-b");
         unlink(file);
     }
 }
@@ -125,6 +127,7 @@ static void judge(struct worker *w, int status)
     remove_spaces(w->number);
     if (status == 0) {
         env_passed++;
+        printf("ok   %s\n", w->c->name);
     } else {
         env_failed++;
         printf("FAIL %s (%s %d)\n", w->c->name, how,
@@ -209,6 +212,7 @@ unsigned env_run_all(const char *only)
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     unsetenv("ENQ_SPACE");
     unsetenv("ENQ_OWNER");
+    env_dying_kills = env_shared(sizeof(*env_dying_kills));
     run_those(only, false);
     run_those(only, true);
     end_orphans();

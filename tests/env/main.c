@@ -5,8 +5,9 @@
  *   --count N  kills of the storm (5,000 by default)
  *   TEXT       only cases whose name contains it ("storm": the storm)
  *
- * Two figures: env-cases, those that passed, and pidns-kills, the processes
- * killed in the storm (storm.c).
+ * Three figures: env-cases, those that passed; dying-kills, the processes
+ * killed while they wrote (dying.c); and pidns-kills, those killed in the storm
+ * (storm.c).
  */
 #include "dice.h"
 #include "env.h"
@@ -61,6 +62,7 @@ int main(int argc, char **argv)
     env_clocks_init();
     failed = env_run_all(only);
     printf("figure env-cases %u\n", env_passed);
+    printf("figure dying-kills %u\n", (unsigned)*env_dying_kills);
     failed += (unsigned)storm(only, kills, seed);
     printf("env: %u passed, %u failed, 0 skipped\n", env_passed, failed);
     /* the default space, which some cases open to see it refused */

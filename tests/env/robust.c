@@ -64,8 +64,8 @@ static int hold_mutexes_and_die(void *arg)
 }
 
 /* Whatever it held of its own: its locks end at once, its words are healed,
-   and no slot is lost. The last two may need the second sign of death, its
-   helper thread's, which is believed after half a second only. */
+   and no slot is lost. The last two may need the second sign of death, the
+   end of its whole process, which is looked for when its helper has died. */
 static void expect_noticed(const struct stage *s)
 {
     struct enq *e = env_open();

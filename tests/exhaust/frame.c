@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "lib/mark.h"
 #include "table/check.h"
 
 static char *fail_text;
@@ -59,8 +60,8 @@ static char directory[64];
 const char *test_dir(void)
 {
     if (directory[0] == '\0') {
-        snprintf(directory, sizeof(directory), "/dev/shm/enq-exhaust-%d",
-            (int)getpid());
+        snprintf(directory, sizeof(directory), "/dev/shm/enq-%sexhaust-%d",
+            test_mark(), (int)getpid());
         must(mkdir(directory, 0755) == 0 || errno == EEXIST, "mkdir %s: %m",
             directory);
     }

@@ -3,8 +3,12 @@
  * and threads. A full table goes on serving those who have locks.
  */
 #include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
 
+#include "api/attachment.h"
 #include "base/atomic.h"
 #include "limit.h"
 
@@ -134,6 +138,7 @@ static void a_full_table_of_two(void)
 /* --- sessions and threads --- */
 
 #define OF_A_PROCESS 1000 /* attachments */
+#define CROWDS 8          /* processes that have as many */
 
 struct gathering {
     uint32_t there, go_home;
@@ -159,27 +164,27 @@ static void a_thousand(void *gathering)
 
 static void the_rest(void *gathering)
 {
-    many_sessions(gathering, 4096 - 4 * OF_A_PROCESS - 1);
+    many_sessions(gathering, SESSIONS_MAX - CROWDS * OF_A_PROCESS - 1);
 }
 
 static void sessions(void)
 {
     struct gathering *gathering = shared_memory(sizeof(*gathering));
     struct enq *last, *more;
-    pid_t pids[5];
+    pid_t pids[CROWDS + 1];
 
-    for (int i = 0; i < 5; i++)
-        pids[i] = spawn(i < 4 ? a_thousand : the_rest, gathering);
-    while (shm_load(&gathering->there) != 4095)
+    for (int i = 0; i <= CROWDS; i++)
+        pids[i] = spawn(i < CROWDS ? a_thousand : the_rest, gathering);
+    while (shm_load(&gathering->there) != SESSIONS_MAX - 1)
         nap_us(1000);
     for (int i = 0; i < 3; i++) {
         tried(ENQ_OK, enq_open(&last, test_space(), NULL));
-        want_why(-EAGAIN, enq_open(&more, test_space(), NULL), "4096 sessions");
+        want_why(-EAGAIN, enq_open(&more, test_space(), NULL), "8192 sessions");
         count(FIGURE_LIMITS);
         enq_close(last);
     }
     shm_store(&gathering->go_home, 1);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i <= CROWDS; i++)
         join(pids[i]);
     more = open_at(test_space());
     must_be_healthy(more);
@@ -216,7 +221,7 @@ static void *be_there(void *nothing)
 
     if (rc != ENQ_OK) {
         must(rc == -EAGAIN, "one too many gets %s", enq_result_name(rc));
-        must(strstr(enq_why(), "4096 threads") != NULL, "\"%s\"", enq_why());
+        must(strstr(enq_why(), "16384 threads") != NULL, "\"%s\"", enq_why());
         pthread_mutex_lock(&crowd.one);
         crowd.refused++;
         pthread_mutex_unlock(&crowd.one);
@@ -233,13 +238,37 @@ static void another_process(void *nothing)
     struct enq *e;
 
     (void)nothing;
-    want_why(-EAGAIN, enq_open(&e, test_space(), NULL), "4096 threads");
+    want_why(-EAGAIN, enq_open(&e, test_space(), NULL), "16384 threads");
 }
 
-/* The helper thread is one of them, and so is this one. */
+#define FREE 4000u
+#define OURS (THREAD_GENERATIONS - 1)
+
+/* So many slots are free: the others are written full, as if this thread had
+   them, as 16,384 threads are more than many a machine may have. */
+static void fill_all_but(struct map *map, uint32_t n)
+{
+    for (uint32_t i = 0; i < THREADS_MAX - n; i++) {
+        struct thread_slot *slot = &map->threads[i];
+
+        if (shm_load(&slot->ref) != 0)
+            continue;
+        shm_store((uint32_t *)&slot->life, (uint32_t)gettid());
+        shm_store(&slot->ref, OURS << THREAD_BITS | i);
+    }
+    shm_store(&map->h->threads_high, THREADS_MAX);
+}
+
+static void give_all_back(struct map *map)
+{
+    for (uint32_t i = 0; i < THREADS_MAX; i++)
+        if (shm_load(&map->threads[i].ref) == (OURS << THREAD_BITS | i))
+            shm_store(&map->threads[i].ref, 0);
+}
+
 static void crowd_of(unsigned n, unsigned refused)
 {
-    static pthread_t threads[4200];
+    static pthread_t threads[FREE + 1];
     pthread_attr_t attr;
 
     crowd.refused = 0;
@@ -254,7 +283,7 @@ static void crowd_of(unsigned n, unsigned refused)
     must(crowd.refused == refused, "%u of %u threads are refused, not %u",
         crowd.refused, n, refused);
     count(FIGURE_LIMITS);
-    if (n >= 4094)
+    if (n >= FREE)
         apart(another_process, NULL);
     pthread_barrier_wait(&crowd.all_there);
     for (unsigned i = 0; i < n; i++)
@@ -269,21 +298,114 @@ static void threads(void)
     /* each takes a page */
     crowd.e = open_small(test_space(), 200000);
     want(ENQ_OK, lock_x(crowd.e, "mine", &g));
-    crowd_of(4093, 0);
-    crowd_of(4094, 0);
-    crowd_of(4095, 1);
+    fill_all_but(crowd.e->map, FREE);
+    crowd_of(FREE - 1, 0);
+    crowd_of(FREE, 0);
+    crowd_of(FREE + 1, 1);
     want(ENQ_OK, enq_stat(crowd.e, &stats));
-    must(stats.threads == 2, "%llu threads are left",
+    must(stats.threads == THREADS_MAX - FREE, "%llu threads are left",
         (unsigned long long)stats.threads);
+    give_all_back(crowd.e->map);
     tried(ENQ_OK, enq_unlock(crowd.e, g.handle, g.token));
     must_be_healthy(crowd.e);
     enq_close(crowd.e);
 }
 
+/* --- all of them die --- */
+
+#define DYING 4
+#define OF_ONE 250 /* threads */
+
+static void *hold_one(void *number)
+{
+    char field[32];
+    struct enq_grant g;
+
+    snprintf(field, sizeof(field), "%d-%zu", (int)getpid(), (size_t)number);
+    want(ENQ_OK,
+        enq_lock(crowd.e,
+            ENQ_REQ(.name = "n", .key = {field}, .mode = ENQ_MODE_X,
+                .ttl_ms = ENQ_FOREVER,
+                .on_death =
+                    (size_t)number == 0 ? ENQ_DEATH_KEEP : ENQ_DEATH_RELEASE),
+            &g));
+    pthread_barrier_wait(&crowd.all_there);
+    for (;;)
+        pause();
+    return NULL;
+}
+
+static void many_threads(void *gathering)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+
+    crowd.e = open_at(test_space());
+    pthread_barrier_init(&crowd.all_there, NULL, OF_ONE + 1);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 65536);
+    for (size_t i = 0; i < OF_ONE; i++)
+        must(pthread_create(&thread, &attr, hold_one, (void *)i) == 0,
+            "there is no thread %zu", i);
+    pthread_barrier_wait(&crowd.all_there);
+    shm_add(&((struct gathering *)gathering)->there, 1);
+    for (;;)
+        pause();
+}
+
+/* Who is not there any more: the helper's mark is left by the kernel. */
+static void fill_with_the_dead(uint32_t n)
+{
+    struct enq *e = open_small(test_space(), 200000); /* each takes a page */
+    struct map *map = e->map;
+
+    fill_all_but(map, n);
+    for (uint32_t i = 0; i < THREADS_MAX; i++)
+        if (shm_load(&map->threads[i].ref) == (OURS << THREAD_BITS | i))
+            shm_or((uint32_t *)&map->threads[i].life, FUTEX_OWNER_DIED);
+}
+
+static void fill_and_die(void *nothing)
+{
+    (void)nothing;
+    fill_with_the_dead(DYING * (OF_ONE + 1));
+    kill(getpid(), SIGKILL);
+}
+
+static void nobody_is_left(void)
+{
+    struct gathering *gathering = shared_memory(sizeof(*gathering));
+    struct enq_stats stats = {.size = sizeof(stats)};
+    struct enq_grant g;
+    struct enq *e;
+    pid_t pids[DYING];
+
+    reap(spawn(fill_and_die, NULL));
+    for (int i = 0; i < DYING; i++)
+        pids[i] = spawn(many_threads, gathering);
+    while (shm_load(&gathering->there) != DYING)
+        nap_us(1000);
+    for (int i = 0; i < DYING; i++)
+        kill(pids[i], SIGKILL);
+    for (int i = 0; i < DYING; i++)
+        reap(pids[i]);
+    tried(ENQ_OK, enq_open(&e, test_space(), NULL));
+    tried(ENQ_OK, lock_x(e, "m", &g));
+    do
+        want(ENQ_OK, enq_stat(e, &stats));
+    while (stats.sessions != 1 || stats.threads != 2);
+    must(stats.held == DYING + 1, "%llu locks are held, not %d",
+        (unsigned long long)stats.held, DYING + 1);
+    must_be_healthy(e);
+    enq_close(e);
+}
+
 const struct test full_tests[] = {
-    {"P12: 4,095, 4,096 and 4,097 sessions", sessions},
+    {"P1: all who had all the threads are killed, and the next comes in",
+        nobody_is_left},
+    {"P12: 8,191, 8,192 and 8,193 sessions", sessions},
     {"P12: 999, 1,000 and 1,001 attachments of a process", attachments},
-    {"P12: 4,095, 4,096 and 4,097 threads", threads},
+    {"P12: 16,383, 16,384 and 16,385 threads", threads},
     {"P12: slots, up to full pages, and not one more", slots_are_full_pages},
     {"P12: a full table serves unlock, renew, list and more", a_full_table},
     {"P12: a full table of one session's is another's later",

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "lib/mark.h"
 #include "limit.h"
 
 static char letters[2048]; /* all 'x' */
@@ -291,13 +292,15 @@ static int open_named(const char *prefix, size_t n)
 
 static void addresses(void)
 {
-    char dir[256];
+    char dir[256], prefix[64];
     size_t shm = strlen("shm:");
 
+    snprintf(prefix, sizeof(prefix), "shm:enq-%sexhaust-%d-", test_mark(),
+        (int)getpid());
     tried(-EINVAL, open_named("shm:", shm));
-    tried(ENQ_OK, open_named("shm:enq-exhaust-", shm + 199));
-    tried(ENQ_OK, open_named("shm:enq-exhaust-", shm + 200));
-    tried(-EINVAL, open_named("shm:enq-exhaust-", shm + 201));
+    tried(ENQ_OK, open_named(prefix, shm + 199));
+    tried(ENQ_OK, open_named(prefix, shm + 200));
+    tried(-EINVAL, open_named(prefix, shm + 201));
     test_path("", dir);
     tried(ENQ_OK, open_named(dir, 254));
     tried(ENQ_OK, open_named(dir, 255));

@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "base/atomic.h"
+#include "lib/mark.h"
 #include "scene.h"
 
 #define TESTS_MAX 200
@@ -153,8 +154,8 @@ static void end(struct job *job, int status)
     bool skip;
 
     kill(-job->pid, SIGKILL); /* what it has left behind */
-    snprintf(directory, sizeof(directory), "/dev/shm/enq-exhaust-%d",
-        (int)job->pid);
+    snprintf(directory, sizeof(directory), "/dev/shm/enq-%sexhaust-%d",
+        test_mark(), (int)job->pid);
     nftw(directory, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
     skip = WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED;
     passed += status == 0;

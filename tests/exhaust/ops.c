@@ -405,6 +405,16 @@ static int do_inherit(struct scene *s)
     return enq_inherit(s->open[0], &info, 1, &got);
 }
 
+static int do_look_for_orphans(struct scene *s)
+{
+    struct enq_orphan left[ENQ_ORPHANS_LEAST];
+    uint64_t at = 0;
+    size_t got;
+    int rc = enq_orphans(s->open[0], &at, left, LENGTH(left), &got);
+
+    return rc == ENQ_PENDING ? ENQ_OK : rc;
+}
+
 /* It ends with its process, and stays with it till then. */
 static int do_abandon(struct scene *s)
 {
@@ -553,6 +563,7 @@ const struct op ops[] = {
     {"finding", "find", with_locks, do_find, 0},
     {"adopting", "adopt", with_locks, do_adopt, 0},
     {"inheriting", "inherit", with_locks, do_inherit, 0},
+    {"looking for orphans", "orphans", with_locks, do_look_for_orphans, 0},
     {"abandoning", "abandon", with_locks, do_abandon, ENQ_REFUSED},
     {"breaking", "break", with_locks, do_break, 0},
     {"listing", "list", with_locks, do_list, 0},

@@ -9,6 +9,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/wait.h>
 
 #include "frame.h"
 
@@ -286,7 +287,230 @@ static void crowd(void)
     enq_close(e);
 }
 
+/* --- what has run out makes room --- */
+
+static const char *long_or_short(unsigned i, bool large)
+{
+    static char text[300];
+
+    snprintf(text, sizeof(text), "%0*u", large ? 200 : 1, i);
+    return text;
+}
+
+/* Locks that run out at once, as many as there is room for; or that are kept
+   by one who lives on, and does nothing. */
+static unsigned fill_for_a_moment(struct enq *e, bool large)
+{
+    struct enq_grant g;
+    unsigned n = 0;
+    int rc;
+
+    do {
+        rc = enq_lock(e,
+            ENQ_REQ(.name = "over", .key = {long_or_short(n, large)},
+                .mode = ENQ_MODE_X, .ttl_ms = 2000),
+            &g);
+        n += rc == ENQ_OK;
+    } while (rc == ENQ_OK);
+    must(rc == -ENOSPC, "a full file system is %s", enq_result_name(rc));
+    must(n > 40, "there is room for %u", n);
+    return n;
+}
+
+struct moment {
+    bool large;
+    uint32_t full, go_home;
+};
+
+static void be_full(void *arg)
+{
+    struct moment *m = arg;
+    struct enq *e;
+
+    want(ENQ_OK, try_open(&e, 0));
+    fill_for_a_moment(e, m->large);
+    __atomic_store_n(&m->full, 1, __ATOMIC_RELEASE);
+    while (!__atomic_load_n(&m->go_home, __ATOMIC_RELAXED))
+        nap_us(1000);
+    enq_close(e);
+}
+
+/* Whoever holds them is told so, but nobody is refused room for them. */
+static void run_out(struct enq *e)
+{
+    struct enq_stats stats = {.size = sizeof(stats)};
+
+    do {
+        nap_us(50000);
+        want(ENQ_OK, enq_stat(e, &stats));
+    } while (stats.held > 0);
+}
+
+static void start_one(struct enq *e, unsigned i, bool large)
+{
+    struct enq_grant g;
+    uint64_t ticket;
+
+    want(ENQ_OK,
+        enq_start(e,
+            ENQ_REQ(.name = "started", .key = {long_or_short(i, large)},
+                .mode = ENQ_MODE_X, .wait_ms = 1000),
+            &g, &ticket));
+}
+
+static void as_a_set(struct enq *e, unsigned i, bool large)
+{
+    char keys[8][300];
+    struct enq_req reqs[8];
+    const struct enq_req *all[8];
+    struct enq_grant g[8];
+
+    for (unsigned k = 0; k < 8; k++) {
+        snprintf(keys[k], sizeof(keys[k]), "%s",
+            long_or_short(i * 8 + k, large && k % 2));
+        reqs[k] = *ENQ_REQ(.name = "set", .key = {keys[k]}, .mode = ENQ_MODE_X,
+            .id = NULL);
+        all[k] = &reqs[k];
+    }
+    want(ENQ_OK, enq_lock_set(e, all, 8, g));
+}
+
+static void with_an_id(struct enq *e, unsigned i, bool large)
+{
+    struct enq_grant g;
+    char id[32];
+
+    snprintf(id, sizeof(id), "id-%u", i);
+    want(ENQ_OK,
+        enq_lock(e,
+            ENQ_REQ(.name = "id", .key = {long_or_short(i, large)},
+                .mode = ENQ_MODE_X, .id = id),
+            &g));
+}
+
+/* As long as there is anything over, nothing is refused. */
+static void serves_all(struct enq *e, bool large)
+{
+    for (unsigned i = 0; i < 5; i++) {
+        start_one(e, i, large);
+        as_a_set(e, i, large);
+        with_an_id(e, i, large);
+    }
+    must_be_healthy(e);
+}
+
+static void over(bool had, bool wanted)
+{
+    struct moment *m = shared_memory(sizeof(*m));
+    struct enq *e;
+    pid_t pid;
+
+    make_fs("size=3m");
+    m->large = had;
+    pid = spawn(be_full, m);
+    while (!__atomic_load_n(&m->full, __ATOMIC_ACQUIRE))
+        nap_us(1000);
+    want(ENQ_OK, try_open(&e, 0));
+    run_out(e);
+    serves_all(e, wanted);
+    enq_close(e);
+    want(ENQ_OK, try_open(&e, 0));
+    serves_all(e, !wanted);
+    m->go_home = 1;
+    join(pid);
+    must_be_healthy(e);
+    enq_close(e);
+}
+
+static void own_over(void *large)
+{
+    struct enq *e;
+
+    want(ENQ_OK, try_open(&e, 0));
+    fill_for_a_moment(e, *(bool *)large);
+    run_out(e);
+    serves_all(e, *(bool *)large);
+    enq_close(e);
+    want(ENQ_OK, try_open(&e, 0));
+    serves_all(e, !*(bool *)large);
+    enq_close(e);
+}
+
+static void our_own_over(void)
+{
+    bool large = false;
+
+    make_fs("size=3m");
+    apart(own_over, &large);
+    unlink(space);
+    large = true;
+    apart(own_over, &large);
+}
+
+static void over_in_each_size(void)
+{
+    over(false, true);
+    over(true, false);
+}
+
+/* --- slots of the dead --- */
+
+#define CREW 16 /* a page of session slots, two of thread slots */
+
+static void come_and_stay(void *arg)
+{
+    uint32_t *here = arg;
+    struct enq_grant g;
+    struct enq *e;
+
+    want(ENQ_OK, try_open(&e, 0));
+    want(ENQ_OK, lock_x(e, "there", &g));
+    want(ENQ_OK, enq_unlock(e, g.handle, g.token));
+    __atomic_add_fetch(here, 1, __ATOMIC_RELEASE);
+    raise(SIGSTOP); /* so that none of them buries another */
+    enq_close(e);
+}
+
+static void come_after_them(void *nothing)
+{
+    struct enq_grant g;
+    struct enq *e;
+
+    (void)nothing;
+    want(ENQ_OK, try_open(&e, 0));
+    want(ENQ_OK, lock_x(e, "there", &g));
+    must_be_healthy(e);
+    enq_close(e);
+}
+
+static void slots_of_the_dead(void)
+{
+    uint32_t *here = shared_memory(sizeof(*here));
+    pid_t pids[CREW];
+    int status;
+
+    make_fs("size=8m");
+    for (uint32_t i = 0; i < CREW; i++) {
+        pids[i] = spawn(come_and_stay, here);
+        must(waitpid(pids[i], &status, WUNTRACED) == pids[i] &&
+                WIFSTOPPED(status) &&
+                __atomic_load_n(here, __ATOMIC_ACQUIRE) == i + 1,
+            "process %u of them does not stop", i);
+    }
+    for (unsigned i = 0; i < CREW; i++)
+        kill(pids[i], SIGKILL);
+    for (unsigned i = 0; i < CREW; i++)
+        must(waitpid(pids[i], &status, 0) == pids[i], "waitpid: %m");
+    fill_but(0);
+    apart(come_after_them, NULL);
+}
+
 const struct test room_tests[] = {
+    {"processes that were killed at once leave their slots in a full tmpfs",
+        slots_of_the_dead},
+    {"locks of our own that ran out make room in a full tmpfs", our_own_over},
+    {"locks of an idle process that ran out make room in a full tmpfs",
+        over_in_each_size},
     {"a tmpfs of 64 KiB is too small, and nothing is left in it", too_small},
     {"with each amount of room it works until that is used up", every_size},
     {"a tmpfs that was full and has room again lets the table grow",

@@ -19,11 +19,11 @@ struct stock {
     unsigned live, cached;
 };
 
-static bool take_one(void *stock, struct entry *e)
+static bool take_one(void *stock, struct entry *e, uint64_t state)
 {
-    uint64_t state = shm_load_acquire(&e->state);
     struct stock *s = stock;
 
+    (void)e;
     s->live += state_is_live(state);
     s->cached += STATE_PHASE(state) == PHASE_CACHED;
     return true;

@@ -12,6 +12,7 @@
 
 #include "crowd.h"
 #include "fuzz.h"
+#include "lib/mark.h"
 #include "segment/attach.h"
 #include "segment/file.h"
 #include "sync/word.h"
@@ -94,9 +95,16 @@ static void wake(const uint32_t *word, int how_many)
     (void)word, (void)how_many;
 }
 
+/* Whose helper is dead by its word may be over, or linger for a while. */
+static bool ended(const struct map *map, const struct process *who)
+{
+    (void)map, (void)who;
+    return ++waits % 4 != 0;
+}
+
 void arena_machine(struct arena *a)
 {
-    sys = (struct sys_ops){now, now, wait_for, sleep_on, wake};
+    sys = (struct sys_ops){now, now, wait_for, sleep_on, wake, ended};
     sys_coarse_lag_ns = 0;
     thread_drop_magazines = slab_thread_ends;
     arena_now_ns = 1000 * NS_PER_S;
@@ -198,8 +206,8 @@ static struct map *new_map(const struct map_wish *wish, uint64_t *life)
     bool fresh;
     int rc;
 
-    snprintf(path, sizeof(path), "/dev/shm/enq-fuzz-%d-%u", (int)getpid(),
-        number++);
+    snprintf(path, sizeof(path), "/dev/shm/enq-%sfuzz-%d-%u", test_mark(),
+        (int)getpid(), number++);
     *life = process_enter(&fresh);
     rc = map_attach(path, wish, &map);
     process_leave();

@@ -14,6 +14,7 @@
 
 #include "base/hash.h"
 #include "fuzz.h"
+#include "lib/mark.h"
 #include "segment/attach.h"
 #include "table/check.h"
 #include "table/heal.h"
@@ -45,7 +46,8 @@ static void make_file(void)
     struct map *map;
     bool fresh;
 
-    snprintf(file.path, sizeof(file.path), ATTACH_FILE, (int)getpid());
+    snprintf(file.path, sizeof(file.path), ATTACH_FILE, test_mark(),
+        (int)getpid());
     process_enter(&fresh);
     if (map_attach(file.path, &wish, &map) != 0)
         fuzz_fail("%s", enq_why());

@@ -175,7 +175,7 @@ static void dead_thread(struct arena *a)
     if (map_reserve(map, (uint64_t)((char *)slot - (char *)map->h),
             sizeof(*slot)) != 0)
         fuzz_fail("no room for a thread");
-    slot->ref = 1u << SLOT_BITS | map->h->threads_high++;
+    slot->ref = 1u << THREAD_BITS | map->h->threads_high++;
     slot->generation = 1;
     *(uint32_t *)&slot->life = FUTEX_OWNER_DIED;
     a->dead = slot;

@@ -34,7 +34,7 @@ void target_run(const struct target *t, const uint8_t *data, size_t n);
 void target_watch(void); /* to be called once before */
 
 /* The file of the target "attach", with the number of its process. */
-#define ATTACH_FILE "/dev/shm/enq-fuzz-attach-%d"
+#define ATTACH_FILE "/dev/shm/enq-%sfuzz-attach-%d"
 
 void fuzz_attach(const uint8_t *data, size_t n);
 void fuzz_look(const uint8_t *data, size_t n);

@@ -63,7 +63,7 @@ part() {
     local pid=$!
     wait "$pid"
     echo $? >"$tmp/$1-$3.status"
-    rm -f "/dev/shm/enq-fuzz-attach-$pid" # of one that crashed
+    rm -f "/dev/shm/enq-${ENQ_TEST_MARK-}fuzz-attach-$pid" # of one that crashed
 }
 export -f part
 export build tmp seconds keep

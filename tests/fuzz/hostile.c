@@ -281,6 +281,23 @@ static void inherit_some(struct play *p)
         fuzz_fail("%zu are inherited, of %zu", got, LENGTH(out));
 }
 
+static void look_for_orphans(struct play *p)
+{
+    struct enq_orphan left[ENQ_ORPHANS_LEAST + 1];
+    struct enq_info info;
+    uint64_t at = 0;
+    size_t got;
+    int rc;
+
+    do {
+        rc = enq_orphans(p->e, &at, left, LENGTH(left), &got);
+        if (got > LENGTH(left))
+            fuzz_fail("%zu are told of, of %zu", got, LENGTH(left));
+        for (size_t i = 0; i < got; i += 7)
+            enq_inherit_lock(p->e, left[i].handle, &info);
+    } while (rc == ENQ_PENDING);
+}
+
 static void by_id(struct play *p, uint8_t what)
 {
     char id[ENQ_ID_BYTES];
@@ -293,7 +310,9 @@ static void by_id(struct play *p, uint8_t what)
     switch (what >> 3 & 3) {
     case 0:
     case 1:
-        if (what & 0x40)
+        if (what & 0x80)
+            look_for_orphans(p);
+        else if (what & 0x40)
             inherit_some(p);
         else
             enq_adopt(p->e, which, &grant);
@@ -307,15 +326,15 @@ static void by_id(struct play *p, uint8_t what)
 }
 
 /* As the helper thread does for a session that listens. */
-static bool take_news(void *context, struct entry *e)
+static bool take_news(void *context, struct entry *e, uint64_t state)
 {
     struct play *p = context;
     mono_t next = MONO_NEVER;
     struct notice n;
 
     for (int i = 0; i < 8; i++) {
-        notice_take(&p->e->session, p->a->t, e,
-            STATE_GENERATION(shm_load(&e->state)), &n, &next);
+        notice_take(&p->e->session, p->a->t, e, STATE_GENERATION(state), &n,
+            &next);
         if (n.kind == NOTICE_NONE)
             break;
     }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
+#include "lib/mark.h"
 
 #define INPUT_MOST 65536
 
@@ -80,7 +81,7 @@ static bool survives(const struct target *t)
         exit(0);
     }
     if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) {
-        snprintf(path, sizeof(path), ATTACH_FILE, (int)pid);
+        snprintf(path, sizeof(path), ATTACH_FILE, test_mark(), (int)pid);
         unlink(path);
         printf("FAIL %s: status %#x at %s\n", t->name, (unsigned)status,
             at->path);

@@ -2,6 +2,7 @@
  * texts.c - what callers give as text: key specs, addresses, ids, options.
  * Specs are compared with a second reading of the same rules.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,14 +39,26 @@ static const char *read_part(const char *spec, struct part *part)
 
     part->escaped = false;
     while (*spec != '\0' && *spec != '/') {
-        if (*spec == '\\') {
+        bool is_escape = *spec == '\\';
+
+        if (is_escape) {
             part->escaped = true;
             if (*++spec == '\0')
                 return NULL;
         }
+        if (is_escape && *spec == 'x') {
+            unsigned byte;
+
+            if (sscanf(spec, "x%2x", &byte) != 1)
+                return NULL;
+            part->text[n++] = (char)byte;
+            spec += 3;
+            continue;
+        }
         part->text[n++] = *spec++;
     }
     part->text[n] = '\0';
+    part->escaped &= strcmp(part->text, "@") == 0;
     return spec;
 }
 
@@ -109,9 +122,12 @@ static void spec(struct feed *f)
 static void address(struct feed *f)
 {
     char path[FILE_PATH_BYTES], *text = copy_text(f);
+    const char *owner;
 
-    if (file_path(text, path) == 0 &&
-        (path[0] != '/' || strlen(path) >= FILE_PATH_BYTES))
+    if (file_path(text, path, &owner) == 0 &&
+        (path[0] != '/' || strlen(path) >= FILE_PATH_BYTES ||
+            strchr(path, '?') != NULL ||
+            (owner == NULL) != (strchr(text, '?') == NULL)))
         fuzz_fail("\"%s\" leads to \"%s\"", text, path);
     free(text);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "history.h"
+#include "sync/life.h"
 #include "table/heal.h"
 
 struct enq *any_session(struct history *h, unsigned *number)
@@ -157,7 +158,8 @@ void step_die(struct history *h)
     if (chance(h, 60)) {
         any_session(h, &other);
         say(h, "   and is buried by session %u", other);
-        if (bury(&h->s.at[other].session, h->s.t, ref) != 0)
+        if (!session_prove(h->s.at[other].map, ref, true) ||
+            bury(&h->s.at[other].session, h->s.t, ref) != 0)
             fail(h, "session %u cannot be buried", i);
         bury_session(h, i);
     }

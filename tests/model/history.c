@@ -180,6 +180,7 @@ void step_done(struct history *h)
     h->winner = h->cut = NULL;
     memset(h->left, 0, sizeof(h->left));
     memset(h->granted, 0, sizeof(h->granted));
+    memset(h->granted_set, 0, sizeof(h->granted_set));
 }
 
 bool history_step(struct history *h, uint64_t word)

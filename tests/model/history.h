@@ -38,7 +38,8 @@ struct caller {
     char bytes[KEY_BYTES_MAX];
     mono_t deadline;
     bool asleep, told;
-    bool tried;   /* told once, which is enough until it is due */
+    bool tried;   /* told once, which is enough until it is due ... */
+    bool first;   /* ... or until nobody waits before it: told then, too */
     bool granted; /* before whatever came later */
 };
 
@@ -56,6 +57,7 @@ struct history {
     bool left[M_LOCKS];          /* part of it no more: others take its place */
     bool fresh[M_LOCKS];         /* has a new token */
     bool granted[M_LOCKS];       /* after it had waited */
+    bool granted_set[M_LOCKS];   /* with all others of its set */
     const struct m_lock *winner; /* of a promote: R9 */
     const struct m_lock *cut;    /* its ttl was: who waits for it looks anew */
     bool roused;                 /* everybody was told to look */

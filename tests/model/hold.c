@@ -81,6 +81,13 @@ static unsigned answers_of(struct history *h, const struct m_lock *l,
     return answers;
 }
 
+/* Over the wire what a session holds others change with its token only. */
+static bool lacks_token(const struct history *h, const struct deed *d)
+{
+    return h->s.over != NULL && d->token == 0 && d->l->phase == M_HELD &&
+        d->session != d->l->session && m_session_lives(&h->m, d->l);
+}
+
 static bool draw_deed(struct history *h, const char *verb, struct deed *d)
 {
     d->l = draw_lock(h);
@@ -93,6 +100,8 @@ static bool draw_deed(struct history *h, const char *verb, struct deed *d)
     }
     d->token = draw_token(h, d->l);
     d->answers = answers_of(h, d->l, d->token);
+    if (lacks_token(h, d))
+        d->answers |= ANSWER(ENQ_NOTHELD);
     say(h, "%s %s token %llu session %u", verb, lock_text(h, d->l),
         (unsigned long long)d->token, d->session);
     return true;

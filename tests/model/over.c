@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/mark.h"
 #include "space.h"
 
 #define READY_MS 10000
@@ -29,8 +30,8 @@ static bool make(struct space *s, bool sap, bool strict)
         .strict = strict};
     static unsigned number;
 
-    snprintf(s->address, sizeof(s->address), "shm:enq-model-%d-%u",
-        (int)getpid(), number++);
+    snprintf(s->address, sizeof(s->address), "shm:enq-%smodel-%d-%u",
+        test_mark(), (int)getpid(), number++);
     return enq_open(&s->looker, s->address, &opts) == ENQ_OK;
 }
 

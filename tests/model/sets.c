@@ -373,6 +373,7 @@ static void grant_all(struct history *h, struct asking *a)
         m_grant(&h->m, l);
         caller_of(h, l)->granted = true;
         h->granted[l - h->m.locks] = true;
+        h->granted_set[l - h->m.locks] = true;
         new_token(h, l, a->member[i].place.token);
     }
     leave(a);

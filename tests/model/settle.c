@@ -56,21 +56,25 @@ void new_token(struct history *h, struct m_lock *l, uint64_t token)
     h->fresh[l - m->locks] = true;
 }
 
-/* The waiter, first of those left by arrival, whom the table has granted. */
+/* The waiter whom the table has granted, of those left the one that it granted
+   first: what may cumulate may do so only before a later grant. */
 static struct m_lock *next_granted(struct history *h, enum m_sight sight)
 {
     struct m_lock *first = NULL;
+    uint64_t token = 0;
 
     for (unsigned i = 0; i < M_LOCKS; i++) {
         struct m_lock *l = &h->m.locks[i];
         const struct enq_info *info;
 
-        if (!m_waits(&h->m, l) || l->set != 0 ||
-            (first && l->arrival > first->arrival))
+        if (!m_waits(&h->m, l) || l->set != 0)
             continue;
         info = space_find(&h->s, l->handle);
-        if (info != NULL && !info->waiting && m_may_go(&h->m, l, sight))
-            first = l;
+        if (info == NULL || info->waiting || !m_may_go(&h->m, l, sight) ||
+            (first != NULL && info->token > token))
+            continue;
+        first = l;
+        token = info->token;
     }
     return first;
 }
@@ -110,15 +114,20 @@ static bool haunted(struct history *h, const struct m_lock *l)
     return false;
 }
 
-/* A generic waiter that was granted is no waiter any more. */
-static bool made_way(const struct history *h, const struct m_lock *l)
+static bool is_generic(const struct history *h, const struct m_lock *l)
 {
     const struct m_key *key = &h->m.keys[l->key];
 
     for (unsigned i = 0; i < key->fields; i++)
-        if (key->any[i] && h->granted[l - h->m.locks])
+        if (key->any[i])
             return true;
     return false;
+}
+
+/* A generic waiter that was granted is no waiter any more. */
+static bool made_way(const struct history *h, const struct m_lock *l)
+{
+    return h->granted[l - h->m.locks] && is_generic(h, l);
 }
 
 /* R9: a promote makes room beside what was promoted only. */
@@ -159,8 +168,63 @@ static bool any_brief(const struct history *h)
     return false;
 }
 
+/* Another was granted in this step what keeps it from going now: a lock that
+   conflicts, or one that it cannot cumulate with. */
+static bool overtaken(struct history *h, const struct m_lock *l, bool by_sets)
+{
+    for (unsigned i = 0; i < M_LOCKS; i++) {
+        const struct m_lock *other = &h->m.locks[i];
+
+        if (!h->granted[i] || (by_sets && !h->granted_set[i]))
+            continue;
+        if (m_conflict(&h->m, other, l) ||
+            (l->mode == 'E' && other->mode != 'E' &&
+                m_overlap(&h->m, other, l)))
+            return true;
+    }
+    return false;
+}
+
+static bool comes_before(struct history *h, const struct m_lock *a,
+    const struct m_lock *b)
+{
+    return a->arrival < b->arrival && m_overlap(&h->m, a, b);
+}
+
+/* In a wide scope all are due, and nobody is told to try. */
+static bool is_narrow(struct history *h, const struct m_lock *l)
+{
+    for (unsigned i = 0; i < M_LOCKS; i++) {
+        const struct m_lock *other = &h->m.locks[i];
+
+        if (other->key != l->key && m_live(&h->m, other) &&
+            m_overlap(&h->m, other, l))
+            return false;
+    }
+    return !is_generic(h, l);
+}
+
+static bool is_first(struct history *h, const struct m_lock *l)
+{
+    for (unsigned i = 0; i < M_LOCKS; i++)
+        if (m_waits(&h->m, &h->m.locks[i]) &&
+            comes_before(h, &h->m.locks[i], l))
+            return false;
+    return true;
+}
+
+/* Who left time to the one before it has to keep it itself from now on. */
+static bool became_first(struct history *h, const struct m_lock *l)
+{
+    for (unsigned i = 0; i < M_LOCKS; i++)
+        if (h->granted[i] && comes_before(h, &h->m.locks[i], l))
+            return is_first(h, l);
+    return false;
+}
+
 /* R8: an heir who may go has been granted it, or is young and has been told
-   to try. Nobody else was woken. */
+   to try. Nobody else was woken, but who could go until a set that looked took
+   its keys: one by one, it does not know before that it gets all. */
 static void check_waiter(struct history *h, struct m_lock *l)
 {
     struct caller *c = caller_of(h, l);
@@ -171,24 +235,22 @@ static void check_waiter(struct history *h, struct m_lock *l)
             fail(h, "%s sleeps until the old end", lock_text(h, l));
     } else if (c->asleep && space_woke(c->place.e)) {
         c->told = c->tried = true;
-        if (!m_may_go(&h->m, l, M_ALL_KEYS) && !h->roused && !any_brief(h))
+        c->first |= is_first(h, l);
+        if (!m_may_go(&h->m, l, M_ALL_KEYS) && !h->roused && !any_brief(h) &&
+            !overtaken(h, l, true))
             fail(h, "%s was woken for nothing", lock_text(h, l));
     }
-    if (!heir || !m_may_go(&h->m, l, M_THIS_KEY))
+    if (!m_may_go(&h->m, l, M_THIS_KEY))
+        return;
+    if (c->asleep && !c->first && !m_due(&h->m, l) && is_narrow(h, l) &&
+        !haunted(h, l) && became_first(h, l))
+        fail(h, "%s was not told that it is the first", lock_text(h, l));
+    if (!heir)
         return;
     if (m_due(&h->m, l))
         fail(h, "%s was not granted what is free", lock_text(h, l));
     else if (c->asleep && !c->tried && !behind_another(h, l))
         fail(h, "%s was not told to try", lock_text(h, l));
-}
-
-/* Another was granted in this step what would keep it from going now. */
-static bool overtaken(struct history *h, const struct m_lock *l)
-{
-    for (unsigned i = 0; i < M_LOCKS; i++)
-        if (h->granted[i] && m_conflict(&h->m, &h->m.locks[i], l))
-            return true;
-    return false;
 }
 
 /* One of a set is woken if it may go, as far as its own key is concerned. */
@@ -200,8 +262,8 @@ static bool check_woken(struct history *h, const struct m_lock *l)
 
     if (cut && m_waits(&h->m, l) && !woken)
         fail(h, "%s sleeps until the old end", lock_text(h, l));
-    if (woken && !cut && !h->roused && !any_brief(h) && !overtaken(h, l) &&
-        !m_may_go(&h->m, l, M_ALL_KEYS))
+    if (woken && !cut && !h->roused && !any_brief(h) &&
+        !overtaken(h, l, false) && !m_may_go(&h->m, l, M_ALL_KEYS))
         fail(h, "%s of a set was woken for nothing", lock_text(h, l));
     return woken;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/mark.h"
 #include "segment/attach.h"
 #include "segment/file.h"
 #include "sync/life.h"
@@ -67,9 +68,9 @@ static bool attach(struct space *s, const struct map_wish *wish)
     bool fresh;
     int rc;
 
-    snprintf(address, sizeof(address), "shm:enq-model-%d-%u", (int)getpid(),
-        number++);
-    rc = file_path(address, path);
+    snprintf(address, sizeof(address), "shm:enq-%smodel-%d-%u", test_mark(),
+        (int)getpid(), number++);
+    rc = file_path(address, path, &(const char *){NULL});
     s->life = process_enter(&fresh);
     if (rc == 0)
         rc = map_attach(path, wish, &s->map);
@@ -80,13 +81,20 @@ static bool attach(struct space *s, const struct map_wish *wish)
     return true;
 }
 
+/* All sessions are this process's; one that is dead here has no thread. */
+static bool ended(const struct map *map, const struct process *who)
+{
+    (void)map, (void)who;
+    return true;
+}
+
 bool space_open(struct space *s, bool sap, bool strict)
 {
     struct map_wish wish = {
         .make = {
             .slots = 20000, .compat = sap, .strict = strict, .mode = 0600}};
 
-    sys = (struct sys_ops){now, now, wait_for, sleep_on, wake};
+    sys = (struct sys_ops){now, now, wait_for, sleep_on, wake, ended};
     sys_coarse_lag_ns = 0;
     thread_drop_magazines = slab_thread_ends;
     space_now_ns = 1000 * NS_PER_S;

@@ -13,6 +13,7 @@
 
 #include "api/attachment.h"
 #include "backend_enq.h"
+#include "lib/mark.h"
 #include "rules.h"
 #include "starved.h"
 #include "sync/sys.h"
@@ -131,8 +132,8 @@ static bool make(const struct backend *b)
     struct enq_open_opts opts = {.size = sizeof(opts), .slots = SLOTS};
     struct enq *e;
 
-    snprintf(space, sizeof(space), "shm:enq-monkey-%d-%s", (int)getpid(),
-        b->name);
+    snprintf(space, sizeof(space), "shm:enq-%smonkey-%d-%s", test_mark(),
+        (int)getpid(), b->name);
     snprintf(listens_at, sizeof(listens_at), "unix:/tmp/%s", space + 4);
     opts.compat = b->compat == COMPAT_SAP ? "sap" : NULL;
     opts.strict = b->strict;
@@ -434,7 +435,8 @@ static pid_t healer(void)
 
     if (word == 0)
         return 0;
-    return (pid_t)shm_load(&map->threads[word_owner(word) & SLOT_MASK].pid);
+    return (pid_t)
+        shm_load(&map->threads[word_owner(word) & THREAD_MASK].process.pid);
 }
 
 /* --- at rest --- */
@@ -494,14 +496,14 @@ static bool is_leaked(const struct entry *e, uint32_t owner)
         !(phase == PHASE_CACHED && owner == backend_self->session.ref);
 }
 
-static bool see_entry(void *context, struct entry *e)
+static bool see_entry(void *context, struct entry *e, uint64_t state)
 {
     uint32_t page =
         map_page_of(backend_self->map, map_ref(backend_self->map, e));
     uint32_t owner = shm_load(&backend_self->map->pages[page].owner);
 
     if (is_leaked(e, owner)) {
-        find(context, "entry that is leaked: state", shm_load(&e->state));
+        find(context, "entry that is leaked: state", state);
         find(context, "in a page of session", owner);
         find(context, "made by session", e->session);
     }

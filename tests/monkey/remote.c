@@ -106,6 +106,15 @@ static bool was_there_death(const struct story *s, int64_t from, int64_t to)
     return false;
 }
 
+/* For a moment after its bridge was killed a client has nobody to ask. */
+#define APART_NS (1000 * NS_MS)
+
+bool remote_may_not_know(const struct story *s, const struct op *op)
+{
+    return op->kind == OP_VALID && remote_is(s, op->life) &&
+        was_there_death(s, op->begin_ns - APART_NS, op->end_ns);
+}
+
 /* Who gives back again what is not there any more, is told that it was done. */
 static bool proves_life(const struct story *s, const struct op *deed)
 {

@@ -28,6 +28,9 @@ bool remote_is(const struct story *s, uint32_t life);
    more (over_ns), and its RELEASE locks are given back (released_ns). */
 void remote_begin(struct story *s);
 
+/* ENQ_ELEASE for what was adopted, or whose ttl is near: it has to ask. */
+bool remote_may_not_know(const struct story *s, const struct op *op);
+
 /* A lock is begun by `op`: is its end that of a session, and since when is it
    known that the session lives? */
 void remote_begin_hold(const struct story *s, struct hold *h,

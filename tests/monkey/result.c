@@ -163,6 +163,8 @@ void result_check(struct story *s, const struct hold *h, const struct op *op,
     if (result_is_gone(op->result)) {
         if (op->life == h->op->life)
             result_check_why(s, h, op, all);
+    } else if (op->result == ENQ_ELEASE && remote_may_not_know(s, op)) {
+        return; /* nobody could be asked */
     } else if (op->result != ENQ_REFUSED || !may_be_refused(h, op)) {
         story_fault(s, FAULT_RESULT, "%s", op_text(op));
     }

@@ -94,19 +94,22 @@ const char *rule_key_text(unsigned key)
     return text;
 }
 
+/* An entry says of its "@" fields only that they are literal. */
 static bool is_key(const struct rule_key *k, const struct enq_info *info)
 {
     const char *at = info->key;
+    unsigned literal = 0;
 
-    if (strcmp(k->name, info->name) != 0 || fields_of(k) != info->fields ||
-        k->literal != info->literal)
+    if (strcmp(k->name, info->name) != 0 || fields_of(k) != info->fields)
         return false;
     for (unsigned i = 0; i < info->fields; i++) {
         if (strcmp(at, k->field[i]) != 0)
             return false;
+        if (strcmp(at, "@") == 0)
+            literal |= k->literal & 1u << i;
         at += strlen(at) + 1;
     }
-    return true;
+    return literal == info->literal;
 }
 
 unsigned rule_key_find(const struct enq_info *info)

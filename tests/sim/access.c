@@ -7,11 +7,18 @@
  * none after: each place between two accesses is one to be preempted at, and
  * to die at.
  *
- * Stores may pass through a buffer, as they do in an x86 processor: others see
- * an atomic store later than its process goes on, and in order, unless a full
- * barrier stands behind it. (A plain store drains the buffer first: that is
- * stricter than the processor, and happens under lock words only.) Without
- * this a missing barrier would never be noticed.
+ * Stores, plain ones too, may pass through a buffer: others see them later than
+ * their process goes on. They leave it in order, as on x86; or, in a weak
+ * schedule, in any order that C11 and arm64 allow: two stores to the same bytes
+ * in theirs, a release store after all that come before it. (Nor does the next
+ * use of an entry pass the state that ended this one, though C11 lets it: the
+ * oracle judges entries without their latch.) A full barrier empties the
+ * buffer. Without this a missing barrier, or a release store that is none,
+ * would never be noticed.
+ *
+ * While a process runs, memory is as it sees it itself: what it has buffered is
+ * put in place when it gets the processor (memory_enter), and what was there is
+ * put back when it leaves (memory_leave). So no read need be looked up.
  */
 #include <string.h>
 
@@ -31,51 +38,110 @@ static uint64_t read_word(const void *at, unsigned bytes)
     return value;
 }
 
-/* The oracle hears of each store that may be an entry's state. */
-static void write_word(void *at, uint64_t value, unsigned bytes,
-    int64_t began_ns)
+static bool overlap(const struct buffered *a, const struct buffered *b)
 {
-    uint64_t before;
+    const char *from = a->at, *other = b->at;
 
-    if (bytes != 8) {
-        memcpy(at, &value, bytes);
-        return;
-    }
-    before = *(uint64_t *)at;
-    *(uint64_t *)at = value;
-    if ((uintptr_t)at % UNIT_BYTES == 0)
-        oracle_stored(at, before, began_ns);
+    return from < other + b->bytes && other < from + a->bytes;
+}
+
+static void swap_in_memory(struct buffered *b)
+{
+    uint64_t there = read_word(b->at, b->bytes);
+
+    memcpy(b->at, &b->value, b->bytes);
+    b->value = there;
+}
+
+void memory_enter(struct proc *p)
+{
+    for (unsigned i = 0; i < p->n_buffer; i++)
+        swap_in_memory(&p->buffer[i]);
+}
+
+void memory_leave(struct proc *p)
+{
+    for (unsigned i = p->n_buffer; i-- > 0;)
+        swap_in_memory(&p->buffer[i]);
+}
+
+/* The oracle hears of each atomic store that may be an entry's state. */
+static void write_word(const struct buffered *b)
+{
+    uint64_t before = read_word(b->at, b->bytes);
+
+    memcpy(b->at, &b->value, b->bytes);
+    if (b->bytes == 8 && b->atomic && (uintptr_t)b->at % UNIT_BYTES == 0)
+        oracle_stored(b->at, before, b->began_ns);
 }
 
 static void write_now(void *at, uint64_t value, unsigned bytes)
 {
     sim.by = sim.me;
     sim.asking = sim.me->asking;
-    write_word(at, value, bytes, sim.me->began_ns);
+    write_word(&(struct buffered){.at = at,
+        .value = value,
+        .bytes = bytes,
+        .atomic = true,
+        .began_ns = sim.me->began_ns});
+}
+
+/* A state, and what the same entry has behind it. */
+static bool is_of_the_same(const struct buffered *state,
+    const struct buffered *b)
+{
+    return state->release &&
+        (uintptr_t)b->at - (uintptr_t)state->at < SMALL_UNITS * UNIT_BYTES;
+}
+
+/* May the i-th of a weak machine's buffer leave it next? */
+static bool may_leave(const struct proc *p, unsigned i)
+{
+    if (p->buffer[i].release)
+        return i == 0;
+    for (unsigned j = 0; j < i; j++)
+        if (overlap(&p->buffer[j], &p->buffer[i]) ||
+            is_of_the_same(&p->buffer[j], &p->buffer[i]))
+            return false;
+    return true;
+}
+
+static unsigned next_to_leave(const struct proc *p)
+{
+    unsigned i = sim.weak ? (unsigned)below(p->n_buffer) : 0;
+
+    return may_leave(p, i) ? i : 0;
+}
+
+/* Of one who does not run, or whose view is not in place. */
+static void write_out(struct proc *p, unsigned i)
+{
+    struct buffered b = p->buffer[i];
+
+    p->n_buffer--;
+    memmove(p->buffer + i, p->buffer + i + 1, (p->n_buffer - i) * sizeof(b));
+    sim.by = p;
+    sim.asking = b.asking;
+    write_word(&b);
 }
 
 void memory_drain_one(struct proc *p)
 {
-    struct buffered first = p->buffer[0];
-
-    if (p->n_buffer == 0)
-        return;
-    p->n_buffer--;
-    memmove(p->buffer, p->buffer + 1, p->n_buffer * sizeof(first));
-    sim.by = p;
-    sim.asking = first.asking;
-    write_word(first.at, first.value, first.bytes, first.began_ns);
+    if (p->n_buffer > 0)
+        write_out(p, next_to_leave(p));
 }
 
 void memory_drain(struct proc *p)
 {
+    if (p == sim.me)
+        memory_leave(p);
     while (p->n_buffer > 0)
-        memory_drain_one(p);
+        write_out(p, 0);
 }
 
 uint64_t memory_seen_by(const struct proc *p, const uint64_t *at)
 {
-    for (unsigned i = p->n_buffer; i-- > 0;)
+    for (unsigned i = p->n_buffer; p != sim.me && i-- > 0;)
         if (p->buffer[i].at == at)
             return p->buffer[i].value;
     return *at;
@@ -87,36 +153,45 @@ static void drain(void)
         memory_drain(sim.me);
 }
 
-static struct buffered *find_buffered(const void *at, unsigned bytes)
+/* What is about to be stored there: what is there now is kept. */
+static void buffer_store(void *at, unsigned bytes, bool atomic, bool release)
 {
     struct proc *p = sim.me;
 
-    for (unsigned i = p->n_buffer; i-- > 0;) {
-        const char *from = p->buffer[i].at;
-        if ((const char *)at < from + p->buffer[i].bytes &&
-            from < (const char *)at + bytes)
-            return &p->buffer[i];
+    if (p->n_buffer == BUFFER_MAX) {
+        memory_leave(p);
+        memory_drain_one(p);
+        memory_enter(p);
     }
-    return NULL;
+    p->buffer[p->n_buffer++] = (struct buffered){.at = at,
+        .value = read_word(at, bytes),
+        .bytes = bytes,
+        .atomic = atomic,
+        .release = release,
+        .began_ns = p->began_ns,
+        .asking = p->asking};
 }
 
 /* --- plain accesses --- */
 
-static inline void plain_read(const void *at, unsigned bytes)
+static inline void plain_read(const void *at)
 {
-    if (!IS(at))
-        return;
-    sim_step((uintptr_t)at - sim.base, READ);
-    if (sim.me->n_buffer > 0 && find_buffered(at, bytes) != NULL)
-        memory_drain(sim.me);
+    if (IS(at))
+        sim_step((uintptr_t)at - sim.base, READ);
 }
 
-static inline void plain_write(const void *at)
+/* One of many bytes is seen at once, as is what libc's functions write. */
+static inline void plain_write(void *at, unsigned bytes)
 {
     if (!IS(at))
         return;
     sim_step((uintptr_t)at - sim.base, WRITE);
-    drain();
+    if (!sim.buffers || bytes > 2 * sizeof(uint64_t))
+        return;
+    for (unsigned i = 0; i < bytes; i += sizeof(uint64_t))
+        buffer_store((char *)at + i,
+            bytes - i < sizeof(uint64_t) ? bytes - i : sizeof(uint64_t), false,
+            false);
 }
 
 #define PLAIN(n)                                                               \
@@ -126,19 +201,19 @@ static inline void plain_write(const void *at)
     void __tsan_unaligned_write##n(void *at);                                  \
     void __tsan_read##n(void *at)                                              \
     {                                                                          \
-        plain_read(at, n);                                                     \
+        plain_read(at);                                                        \
     }                                                                          \
     void __tsan_write##n(void *at)                                             \
     {                                                                          \
-        plain_write(at);                                                       \
+        plain_write(at, n);                                                    \
     }                                                                          \
     void __tsan_unaligned_read##n(void *at)                                    \
     {                                                                          \
-        plain_read(at, n);                                                     \
+        plain_read(at);                                                        \
     }                                                                          \
     void __tsan_unaligned_write##n(void *at)                                   \
     {                                                                          \
-        plain_write(at);                                                       \
+        plain_write(at, n);                                                    \
     }
 
 PLAIN(1)
@@ -155,13 +230,13 @@ void __tsan_func_exit(void);
 
 void __tsan_read_range(void *at, size_t bytes)
 {
-    plain_read(at, (unsigned)bytes);
+    (void)bytes;
+    plain_read(at);
 }
 
 void __tsan_write_range(void *at, size_t bytes)
 {
-    (void)bytes;
-    plain_write(at);
+    plain_write(at, bytes < UINT8_MAX ? (unsigned)bytes : UINT8_MAX);
 }
 
 /* clang's names for these; what they write is one access. */
@@ -171,21 +246,21 @@ void *__tsan_memset(void *to, int value, size_t bytes);
 
 void *__tsan_memcpy(void *to, const void *from, size_t bytes)
 {
-    plain_read(from, (unsigned)bytes);
-    plain_write(to);
+    plain_read(from);
+    plain_write(to, UINT8_MAX);
     return memcpy(to, from, bytes);
 }
 
 void *__tsan_memmove(void *to, const void *from, size_t bytes)
 {
-    plain_read(from, (unsigned)bytes);
-    plain_write(to);
+    plain_read(from);
+    plain_write(to, UINT8_MAX);
     return memmove(to, from, bytes);
 }
 
 void *__tsan_memset(void *to, int value, size_t bytes)
 {
-    plain_write(to);
+    plain_write(to, UINT8_MAX);
     return memset(to, value, bytes);
 }
 
@@ -206,26 +281,17 @@ void __tsan_func_exit(void)
 
 static inline uint64_t atomic_load(const void *at, unsigned bytes)
 {
-    struct buffered *b;
-
     if (!IS(at)) {
         sim_private();
         return read_word(at, bytes);
     }
     sim_edge();
     sim_step((uintptr_t)at - sim.base, LOAD);
-    if (sim.me->n_buffer == 0)
-        return read_word(at, bytes);
-    b = find_buffered(at, bytes);
-    if (b != NULL && b->at == at && b->bytes == bytes)
-        return b->value;
-    if (b != NULL)
-        drain();
     return read_word(at, bytes);
 }
 
 static inline void atomic_store(void *at, uint64_t value, unsigned bytes,
-    bool barrier)
+    int order)
 {
     if (!IS(at)) {
         sim_private();
@@ -234,15 +300,13 @@ static inline void atomic_store(void *at, uint64_t value, unsigned bytes,
     }
     sim_edge();
     sim_step((uintptr_t)at - sim.base, STORE);
-    if (!sim.buffers || barrier) {
+    if (!sim.buffers || order == __ATOMIC_SEQ_CST) {
         drain();
         write_now(at, value, bytes);
         return;
     }
-    if (sim.me->n_buffer == BUFFER_MAX)
-        memory_drain_one(sim.me);
-    sim.me->buffer[sim.me->n_buffer++] =
-        (struct buffered){at, value, bytes, sim.me->began_ns, sim.me->asking};
+    buffer_store(at, bytes, true, order == __ATOMIC_RELEASE);
+    memcpy(at, &value, bytes);
 }
 
 /* Before an access that reads and writes in one, which is a full barrier. */
@@ -265,7 +329,7 @@ static inline uint64_t atomic_exchange(void *at, uint64_t value, unsigned bytes)
 
     if (sim.fault == FAULT_FENCES && IS(at) && sim.buffers) {
         before = atomic_load(at, bytes);
-        atomic_store(at, value, bytes, false);
+        atomic_store(at, value, bytes, __ATOMIC_RELAXED);
         return before;
     }
     atomic_both(at);
@@ -373,7 +437,7 @@ static uint64_t make_or(uint64_t a, uint64_t b)
     }                                                                          \
     void __tsan_atomic##bits##_store(void *at, type v, int order)              \
     {                                                                          \
-        atomic_store(at, v, bits / 8, order == __ATOMIC_SEQ_CST);              \
+        atomic_store(at, v, bits / 8, order);                                  \
     }                                                                          \
     type __tsan_atomic##bits##_exchange(void *at, type v, int order)           \
     {                                                                          \

@@ -146,7 +146,7 @@ static bool is_before_its_result(const struct proc *p, const struct entry *e)
     return false;
 }
 
-static bool judge_news(void *context, struct entry *e)
+static bool judge_news(void *context, struct entry *e, uint64_t state)
 {
     const struct inquest *q = context;
     int64_t ns, most = q->death_ns;
@@ -154,7 +154,7 @@ static bool judge_news(void *context, struct entry *e)
     if (e->session != q->p->enq.session.ref || !is_news(e) ||
         is_before_its_result(q->p, e))
         return true;
-    ns = late(e, e->state, q->by_ns);
+    ns = late(e, state, q->by_ns);
     /* a lock that was taken in the very moment of a look is found by the next,
        50 ms later (watch.h) */
     if (rules_is(e, PHASE_HELD))

@@ -3,6 +3,7 @@
  * each key once.
  */
 #include "sim/sim.h"
+#include "table/grip.h"
 #include "table/heal.h"
 #include "table/slab.h"
 
@@ -15,12 +16,12 @@ void janitor_begin(unsigned n)
     cleaned = false;
 }
 
-static bool break_one(void *context, struct entry *e)
+static bool break_one(void *context, struct entry *e, uint64_t state)
 {
     struct proc *p = context;
     char id[ENQ_ID_BYTES];
 
-    if (enq_id(&p->enq, entry_handle(sim.map, e), id) == ENQ_OK)
+    if (enq_id(&p->enq, grip_handle(sim.map, e, state), id) == ENQ_OK)
         enq_break(&p->enq, id);
     return true;
 }

@@ -20,6 +20,7 @@
 
 #define COARSE_NS (4 * NS_PER_MS)
 #define CPUS 2
+#define SLOT_BYTES 256u /* of a thread, or a session */
 
 /* Seen by the linker as the library's own: --wrap in build.mk. */
 int __real_fcntl(int fd, int command, ...);
@@ -219,6 +220,7 @@ void kernel_died(struct proc *p)
         const uint32_t *word = p->lives[other];
 
         p->lives[other] = p->lives[i];
+        p->lives[i] = word;
         if (!chance(4))
             at += (int64_t)log_below(200000);
         p->marks[i] = (struct mark){(uint32_t *)word, at};
@@ -236,6 +238,32 @@ static void mark(const struct proc *p, uint32_t *word)
     *word = (*word & FUTEX_WAITERS) | FUTEX_OWNER_DIED;
     if (waiters)
         wake_some(word, 1);
+}
+
+/*
+ * Whose slot is it? His life mutex is what it begins with. The kernel knows
+ * when the last thread of a process can do nothing any more, whatever it has
+ * marked by then.
+ */
+static bool ended(const struct map *map, const struct process *who)
+{
+    uintptr_t slot = (uintptr_t)who & ~(uintptr_t)(SLOT_BYTES - 1);
+    bool found = false;
+
+    (void)map;
+    kernel_point();
+    for (unsigned i = 0; i < sim.n_procs; i++) {
+        const struct proc *p = &sim.procs[i];
+
+        for (unsigned k = 0; k < p->n_lives; k++) {
+            if ((uintptr_t)p->lives[k] != slot)
+                continue;
+            if (!sched_process_is_dead(p))
+                return false;
+            found = true;
+        }
+    }
+    return found;
 }
 
 /* --- what is due --- */
@@ -384,7 +412,7 @@ void __wrap_id_random(uint8_t uuid[16])
 
 void kernel_begin(void)
 {
-    sys = (struct sys_ops){now, coarse, wait_for, sleep_on, wake};
+    sys = (struct sys_ops){now, coarse, wait_for, sleep_on, wake, ended};
     sys_coarse_lag_ns = COARSE_NS;
     sim.clock_ns = 1000 * NS_PER_S;
     sim.registry = NULL;

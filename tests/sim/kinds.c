@@ -140,4 +140,9 @@ const struct kind kinds[KINDS] = {
             [PAUSE] = 1,
             [BURY] = 1},
         .set = 4},
+    {"hand-overs", 1, 0, 0, 0, 0, 60, 0,
+        .odds = {[LOCK] = 8, [UNLOCK] = 8, [PAUSE] = 1}, .strict = true},
+    {"hand-overs to started requests", 1, 0, 0, 0, 0, 40, 0,
+        .odds = {[LOCK] = 2, [UNLOCK] = 8, [START] = 7, [AWAIT] = 6},
+        .helpers = true, .strict = true},
 };

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define KINDS 22 /* the seed decides which */
+#define KINDS 24 /* the seed decides which */
 
 enum op {
     LOCK,
@@ -43,6 +43,8 @@ struct kind {
     unsigned slots;         /* pages of entries; 0: enough */
     uint8_t odds[OPS];
     bool helpers; /* a helper thread in each process */
+    bool strict;  /* a strict space: nobody looks because he is due by now, so
+                     that only a wake-up is in time */
     bool circles; /* they wait with locks in hand; each has an owner */
     /* one of so many; 0: none */
     unsigned beats;  /* requests with a ttl are renewed */

@@ -2,14 +2,17 @@
  * main.c - deterministic simulation of the library.
  *
  * usage: sim-run [--seed N [--tell]] [--first N] [--count STEPS] [--seconds S]
- *                [--fault NAME] [--plain] [--workers N]
+ *                [--fault NAME] [--kind TEXT] [--plain] [--workers N]
  *   --seed N       this one schedule again, telling what became of it
  *   --tell         with all that happens in it
- *   --first N      seeds from here on (default: 1; in a soak, where ENQ_SOAK is
- *                  set, by the time of day)
+ *   --first N      seeds from here on (default: from 1 for a tenth of the
+ *                  steps, which have found something before; then from one
+ *                  that is new each time, and printed)
  *   --count STEPS  until so many steps were made (default 400,000,000)
  *   --seconds S    or for so long
  *   --fault NAME   with a faulty machine: wakes, fences, cas, marks
+ *   --kind TEXT    schedules of this kind only, of the first whose name begins
+ * so
  *   --plain        without the simulation's own tests
  *   --workers N    so many processes at once (default: a CPU each)
  *
@@ -42,10 +45,10 @@ static const char *const fault_names[FAULTS] = {
 static struct {
     uint64_t seed, first, count;
     double seconds;
-    long workers;
+    long workers, kind; /* -1: all kinds */
     enum fault fault;
     bool one, plain;
-} options = {.count = COUNT_DEFAULT};
+} options = {.count = COUNT_DEFAULT, .kind = -1};
 
 /* What the workers say, in memory that all see. */
 struct tally {
@@ -104,8 +107,11 @@ static void tell(const char *what)
 
     printf("seed %" PRIu64 " (%s, %s%s): %s: %s\n", sim.seed,
         work_name((unsigned)(sim.seed % work_kinds())),
-        strategies[sim.strategy], sim.buffers ? ", store buffers" : "", what,
-        sim.why);
+        strategies[sim.strategy],
+        sim.weak          ? ", weak"
+            : sim.buffers ? ", store buffers"
+                          : "",
+        what, sim.why);
     fflush(stdout);
 }
 
@@ -153,13 +159,23 @@ static bool enough(double begin)
     return tally->steps >= options.count;
 }
 
+/* The seed decides the kind. */
+static uint64_t next_seed(void)
+{
+    uint64_t n = __atomic_fetch_add(&tally->next, 1, __ATOMIC_RELAXED);
+
+    if (options.kind < 0)
+        return options.first + n;
+    return options.first / work_kinds() * work_kinds() +
+        (uint64_t)options.kind + n * work_kinds();
+}
+
 static void work(unsigned me, double begin)
 {
     unsigned failures = 0;
 
     while (failures < FAILURES_MAX && !enough(begin)) {
-        uint64_t seed = options.first +
-            __atomic_fetch_add(&tally->next, 1, __ATOMIC_RELAXED);
+        uint64_t seed = next_seed();
 
         tally->now_running[me] = seed;
         run(seed);
@@ -195,11 +211,14 @@ static void await(pid_t pid, unsigned me)
     report("no schedule ends its worker", false);
 }
 
-static void run_many(void)
+static void run_from(uint64_t first, uint64_t count)
 {
     pid_t pids[WORKERS_MAX];
     double begin = clock_s();
 
+    options.first = first;
+    options.count = count;
+    tally->next = 0;
     for (unsigned i = 0; i < options.workers; i++) {
         pids[i] = fork();
         if (pids[i] != 0)
@@ -214,9 +233,33 @@ static void run_many(void)
     for (unsigned i = 0; i < options.workers; i++)
         await(pids[i], i);
     for (unsigned i = 0; i < work_kinds(); i++)
-        report(work_name(i), tally->of_kind[i] > 0 && !tally->failed_kind[i]);
+        if (options.kind < 0 || options.kind == (long)i)
+            report(work_name(i),
+                tally->of_kind[i] > 0 && !tally->failed_kind[i]);
     printf("%.1f s, seeds from %" PRIu64 "; the latest grant %.3f ms late\n",
         clock_s() - begin, options.first, (double)tally->latest_ns / 1e6);
+}
+
+static uint64_t seed_of_now(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return ((uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000) ^
+        (uint64_t)getpid() << 44;
+}
+
+static void run_many(void)
+{
+    uint64_t count = options.count, first = options.first;
+
+    if (options.first == 0) {
+        run_from(1, count / 10);
+        first = seed_of_now();
+    }
+    printf("seed %" PRIu64 "\n", first); /* --first */
+    fflush(stdout);
+    run_from(first, count);
 }
 
 /* --- the simulation's own tests --- */
@@ -274,6 +317,8 @@ static void own_test(unsigned i)
 {
     if (!segment_open())
         _exit(2);
+    if (options.first == 0)
+        options.first = 1; /* in these each fault is known to show */
     passed = failed = 0;
     if (i == FAULT_NONE)
         test_replay();
@@ -330,7 +375,7 @@ static void usage(void)
     fprintf(stderr,
         "usage: sim-run [--seed N [--tell]] [--first N] [--count STEPS] "
         "[--seconds S] "
-        "[--fault NAME] [--plain] [--workers N]\n");
+        "[--fault NAME] [--kind TEXT] [--plain] [--workers N]\n");
     exit(2);
 }
 
@@ -341,6 +386,15 @@ static enum fault fault_named(const char *name)
             return (enum fault)i;
     usage();
     return FAULT_NONE;
+}
+
+static long kind_named(const char *text)
+{
+    for (unsigned i = 0; i < work_kinds(); i++)
+        if (strncmp(work_name(i), text, strlen(text)) == 0)
+            return (long)i;
+    usage();
+    return -1;
 }
 
 static void take_option(const char *name, const char *value)
@@ -356,6 +410,8 @@ static void take_option(const char *name, const char *value)
         options.seconds = strtod(value, NULL);
     } else if (strcmp(name, "--workers") == 0) {
         options.workers = strtol(value, NULL, 0);
+    } else if (strcmp(name, "--kind") == 0) {
+        options.kind = kind_named(value);
     } else if (strcmp(name, "--fault") == 0) {
         options.fault = fault_named(value);
     } else {
@@ -365,8 +421,6 @@ static void take_option(const char *name, const char *value)
 
 static void take_options(char **argv)
 {
-    options.first =
-        getenv("ENQ_SOAK") == NULL ? 1 : (uint64_t)time(NULL) * 1000000;
     options.workers = sysconf(_SC_NPROCESSORS_ONLN);
     for (argv++; *argv != NULL; argv++) {
         if (strcmp(*argv, "--tell") == 0)
@@ -394,8 +448,6 @@ int main(int argc, char **argv)
         return 2;
     if (options.one)
         return run_one();
-    printf("sim: seeds from %" PRIu64 "\n", options.first);
-    fflush(stdout);
     if (options.fault == FAULT_NONE && !options.plain)
         run_own_tests();
     run_many();

@@ -328,6 +328,15 @@ static void judge_delay(const struct entry *e, uint64_t before)
             (long long)(rules_until(e) - kernel_now_ns()));
 }
 
+/* Before the last thread of its holder was stopped. */
+static void judge_loss(const struct entry *e, uint64_t before)
+{
+    if (STATE_PHASE(before) == PHASE_HELD &&
+        STATE_GONE(e->state) == GONE_DIED && !rules_session_past(e->session))
+        sim_fail("%s/%s mode %u is given back while its process still runs",
+            e->payload, e->payload + e->name_bytes, STATE_MODE(before));
+}
+
 void oracle_stored(struct entry *e, uint64_t before, int64_t began_ns)
 {
     uint64_t now = e->state;
@@ -341,6 +350,7 @@ void oracle_stored(struct entry *e, uint64_t before, int64_t began_ns)
     whole_changed(e, before);
     graph_changed(e, before);
     judge_delay(e, before);
+    judge_loss(e, before);
     work_committed();
     if (STATE_PHASE(now) != PHASE_HELD)
         return;
@@ -455,13 +465,27 @@ static bool eligible(const struct entry *e, enum excuse excuse)
  * and generic waiters stand between, who are in the way of others than those
  * that they wait for (of one key it is P7's 20 ms: tests/env).
  */
-#define CALM_NS (3 * NS_PER_MS)
+#define CALM_NS (NS_PER_MS * 3 / 2) /* a latch's first tick, and the window */
 
 int64_t oracle_latest_allowed(void)
 {
     if (sim.deaths > 0 || sim.promoted || work_has_ttl())
         return SYS_TICK_NS;
     return CALM_NS;
+}
+
+/* That one may pass a lock set, for what it has come to wait for elsewhere,
+   only oneself can find out, by looking: after a tick, two, four, up to a
+   second (blockers_pause() in table/blockers.h). */
+#define UNSEEN_NS (NS_PER_S + CALM_NS)
+
+/* A lock set that stands behind others looks once a second, and nobody else can
+   know that all its keys are free if he died who was to tell it. */
+static int64_t latest_allowed_of(const struct entry *e)
+{
+    int64_t most = oracle_latest_allowed();
+
+    return most > CALM_NS && rules_of_set(e) ? UNSEEN_NS : most;
 }
 
 static void last(int64_t *ns, bool still, int64_t by_ns)
@@ -480,14 +504,8 @@ static void judge_late(const struct entry *e, int64_t ns, int64_t most)
             rules_of_set(e) ? ", of a set," : "", (long long)ns);
 }
 
-/* That one may pass a lock set, for what it has come to wait for elsewhere,
-   only oneself can find out, by looking: after a tick, two, four, up to a
-   second (blockers_pause() in table/blockers.h). */
-#define UNSEEN_NS (NS_PER_S + CALM_NS)
-
 void oracle_idle(int64_t by_ns)
 {
-    int64_t most = oracle_latest_allowed();
     bool excused = oracle_excuses();
 
     for (unsigned i = 0; i < n_live; i++) {
@@ -498,7 +516,7 @@ void oracle_idle(int64_t by_ns)
 
         last(&l->late_ns, late, by_ns);
         last(&l->unseen_ns, unseen, by_ns);
-        judge_late(l->e, l->late_ns, most);
+        judge_late(l->e, l->late_ns, latest_allowed_of(l->e));
         judge_late(l->e, l->unseen_ns, UNSEEN_NS);
     }
 }

@@ -74,9 +74,9 @@ static void check_slots(const struct map *map)
         want_zero(map->sessions[i].ref, "session slot", i);
 }
 
-static bool check_free(void *context, struct entry *e)
+static bool check_free(void *context, struct entry *e, uint64_t state)
 {
-    unsigned phase = STATE_PHASE(e->state);
+    unsigned phase = STATE_PHASE(state);
 
     if (phase != PHASE_FREE && phase != PHASE_GONE)
         sim_fail("entry %u is leaked in phase %u", map_ref(context, e), phase);

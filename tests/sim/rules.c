@@ -90,6 +90,30 @@ static bool is_dead(session_ref_t ref)
         (*(const uint32_t *)&s->life & FUTEX_OWNER_DIED) != 0;
 }
 
+/* No thread of its process is left that could do anything. */
+static bool is_past(session_ref_t ref)
+{
+    bool found = false;
+
+    for (unsigned i = 0; i < sim.n_procs; i++) {
+        const struct proc *p = &sim.procs[i];
+
+        if (p->process->enq.session.ref != ref)
+            continue;
+        found = true;
+        if (p->state != PROC_DEAD && p->state != PROC_ENDED)
+            return false;
+    }
+    return found;
+}
+
+/* What it held is in nobody's way: truly so, not as somebody may think. */
+bool rules_session_past(session_ref_t ref)
+{
+    return at_session(sim.map, ref)->ref != ref || is_past(ref) ||
+        is_ending(ref);
+}
+
 bool rules_session_over(session_ref_t ref)
 {
     return is_dead(ref) || is_ending(ref);
@@ -99,7 +123,7 @@ bool rules_ended(const struct entry *e)
 {
     return e->deadline_ns <= kernel_now_ns() ||
         (ENTRY_DEATH(e->on_death) == ENQ_DEATH_RELEASE &&
-            rules_session_over(e->session));
+            rules_session_over(e->session) && rules_session_past(e->session));
 }
 
 bool rules_outlives(const struct entry *e)

@@ -36,6 +36,7 @@ bool rules_exclude_others(const struct entry *a, const struct entry *b);
 /* Its session is dead, or ends: that of a waiter, or of a lock that goes with
    it, makes an end of them. */
 bool rules_session_over(session_ref_t ref);
+bool rules_session_past(session_ref_t ref);
 
 /* A lock that its holder has no more, whether or not it is in the way still. */
 bool rules_ended(const struct entry *e);

@@ -92,29 +92,59 @@ bool sched_process_is_dead(const struct proc *p)
     return true;
 }
 
-/* A signal reaches the threads of a process one after the other: one that runs
-   may run on for a moment. (Not one that the table has never seen: whoever
-   buries its session cannot know of it, and a page that it takes in its last
-   microseconds is lost until the next recovery.) */
-void sched_kill_process(struct proc *p)
+static int64_t last_steps(void)
 {
-    sched_kill(p);
-    if (p->process->doomed)
-        return;
-    p->process->doomed = true;
+    return 1 + (int64_t)(chance(2) ? log_below(20000) : below(200));
+}
+
+static void kill_others(struct proc *p)
+{
     for (unsigned i = 0; i < sim.n_procs; i++) {
         struct proc *other = &sim.procs[i];
 
-        if (other->process != p->process)
+        if (other->process != p->process || other == p)
             continue;
         other->stopped_until = 0;
         if (other->state == PROC_ASLEEP ||
-            (other->state == PROC_READY &&
-                (other->thread_last == NULL || chance(2))))
+            (other->state == PROC_READY && chance(2)))
             sched_kill(other);
         else if (other->state == PROC_READY)
-            other->die_in = 1 + (int64_t)below(200);
+            other->die_in = last_steps();
     }
+}
+
+/* In the kernel: it cannot be ended before it has done what it is at. */
+static void hang(struct proc *p)
+{
+    int64_t ns = (int64_t)log_below(50000000);
+
+    if (p->state == PROC_ASLEEP)
+        sched_wake(p);
+    p->stopped_until = kernel_now_ns() + ns;
+    p->die_in = 1;
+    sim.lost_ns += ns;
+    sim_say("%c hangs in the kernel", 'a' + (int)p->number);
+}
+
+/* A signal reaches the threads of a process one after the other: one that runs
+   may run on for a moment, or for longer than others take to see the mark of
+   the first: the helper thread, half of the times. */
+void sched_kill_process(struct proc *p)
+{
+    bool before = p->process->doomed;
+
+    p->process->doomed = true;
+    if (!before && p->process == p && p->threaded && chance(2)) {
+        if (p->state == PROC_ASLEEP || chance(2))
+            hang(p);
+        else
+            p->die_in = last_steps();
+        kill_others(p);
+        return;
+    }
+    sched_kill(p);
+    if (!before)
+        kill_others(p);
 }
 
 /* Outside of any process: what the library does now is nobody's step. */
@@ -378,13 +408,17 @@ static void resume(struct proc *p)
     sim.me = p;
     *process_page = p->life;
     private_enter(p);
+    memory_enter(p);
     sim.bytes = sim.map->bytes;
     coro_switch(&sim.root, &p->coro);
     sim.bytes = 0;
+    memory_leave(p);
     private_leave(p);
     sim.me = NULL;
-    if (p->state == PROC_ENDED)
+    if (p->state == PROC_ENDED) {
+        memory_drain(p);
         return;
+    }
     if (p->dies_next) {
         p->dies_next = false;
         sched_kill_process(p);
@@ -417,6 +451,7 @@ void sched_begin(void)
     sim.next_change = below(2 * sim.gap);
     sim.next_chaos = below(8000);
     sim.buffers = !chance(4);
+    sim.weak = sim.buffers && chance(2);
     sim.drain = (unsigned)log_below(64);
     sim.edges = chance(2) ? 0 : 4 + (unsigned)log_below(60);
     sim.stops = chance(3);

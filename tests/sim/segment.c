@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/why.h"
+#include "lib/mark.h"
 #include "segment/attach.h"
 #include "segment/file.h"
 #include "sim/sim.h"
@@ -31,8 +32,9 @@ static bool attach(void)
     bool fresh;
     int rc;
 
-    snprintf(address, sizeof(address), "shm:enq-sim-%d", (int)getpid());
-    rc = file_path(address, path);
+    snprintf(address, sizeof(address), "shm:enq-%ssim-%d", test_mark(),
+        (int)getpid());
+    rc = file_path(address, path, &(const char *){NULL});
     process_enter(&fresh);
     if (rc == 0)
         rc = map_attach(path, &wish, &sim.map);
@@ -53,6 +55,7 @@ static void forget_the_run(struct seg_header *h)
     for (unsigned i = 0; i < GATES; i++)
         sim.map->gates[i].token = h->token_base;
     sim.map->hash_seed = h->hash_seed;
+    memset(&sim.map->self, 0, sizeof(sim.map->self));
 }
 
 void segment_listen(void)

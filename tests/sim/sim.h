@@ -24,7 +24,7 @@
 
 #define PROCS_MAX 32  /* threads, that is */
 #define LIVES_MAX 4   /* life mutexes of one process */
-#define BUFFER_MAX 6  /* stores on their way to memory */
+#define BUFFER_MAX 24 /* stores on their way to memory */
 #define STEP_NS 5     /* virtual time that a step takes */
 #define HOLDS_MAX 256 /* of one process */
 #define KEYS_MAX 320
@@ -83,11 +83,13 @@ struct ticket {
     struct asked_set *set; /* or NULL: one lock */
 };
 
-/* A store that the processor has not written to memory yet. */
+/* A store that the processor has not written to memory yet. While its process
+   runs, memory has its value, and this is what was there before. */
 struct buffered {
     void *at;
     uint64_t value;
     unsigned bytes;
+    bool atomic, release;
     int64_t began_ns;     /* the call that stored it */
     struct known *asking; /* and the lock set that it was for */
 };
@@ -199,6 +201,7 @@ struct sim {
     unsigned quantum, gap, preemptions;
     uint64_t next_change, next_chaos;
     bool buffers;   /* stores pass through a buffer */
+    bool weak;      /* and leave it in any order that is allowed */
     unsigned drain; /* one of it leaves it once in so many turns */
     unsigned edges; /* switch at one in so many atomic accesses; 0: not more */
     bool stops;     /* processes are stopped at times */
@@ -276,6 +279,9 @@ void private_enter(struct proc *p);
 void private_leave(struct proc *p);
 
 /* --- memory (access.c) --- */
+/* It is as this process sees it itself from now on, or no more. */
+void memory_enter(struct proc *p);
+void memory_leave(struct proc *p);
 void memory_drain(struct proc *p);
 void memory_drain_one(struct proc *p);
 /* As it will be once what this process has stored is in memory. */

@@ -192,6 +192,15 @@ static long read_fd(uint64_t *count)
     return -1;
 }
 
+/* A full barrier in each thread of this process. */
+static long everybody_drains(void)
+{
+    for (unsigned i = 0; i < sim.n_procs; i++)
+        if (sim.procs[i].process == sim.me->process)
+            memory_drain(&sim.procs[i]);
+    return 0;
+}
+
 long __wrap_syscall(long number, ...)
 {
     long arg[6];
@@ -201,6 +210,8 @@ long __wrap_syscall(long number, ...)
     for (unsigned i = 0; i < 6; i++)
         arg[i] = va_arg(args, long);
     va_end(args);
+    if (number == SYS_membarrier)
+        return everybody_drains();
     if (arg[0] < FD_FIRST || arg[0] >= FD_FIRST + PROCS_MAX)
         return __real_syscall(number, arg[0], arg[1], arg[2], arg[3], arg[4],
             arg[5]);

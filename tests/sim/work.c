@@ -554,7 +554,7 @@ void work_begin(void)
     if (many[0][0] == '\0')
         find_many();
     sim.map->heal = heal_or_die;
-    sim.map->strict = chance(4);
+    sim.map->strict = kind->strict || chance(4);
     if (kind->slots > 0)
         sim.map->h->slab_pages_max = kind->slots;
     deaths_left = chance(3) ? 0 : (unsigned)below(kind->deaths + 1);

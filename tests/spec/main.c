@@ -8,6 +8,7 @@
  * --over: through a bridge (bridge.c), but for those of tests/spec/local.
  * Default: tests/spec.
  */
+#include "lib/mark.h"
 #include "spec.h"
 
 #include <dirent.h>
@@ -43,7 +44,8 @@ static volatile sig_atomic_t stopping;
 
 static void address_of(size_t file, pid_t runner, char *address, size_t n)
 {
-    snprintf(address, n, "shm:enq-spec-%d-%zu", (int)runner, file);
+    snprintf(address, n, "shm:enq-%sspec-%d-%zu", test_mark(), (int)runner,
+        file);
 }
 
 /* A self-test passes when it failed for the reason it names. */

@@ -16,7 +16,7 @@
  * IMPATIENT bit i: gives up when it likes
  * DEATHS, STOPS: how many are killed, or stopped while they sleep
  * TTL      bit i: the lock of i runs out, and i never unlocks
- * AS_IS    who has somebody ahead leaves time to him alone (watch_ahead)
+ * AS_IS    who has somebody ahead leaves time to him alone (blockers_leave_to_ahead)
  *
  * No tick: nobody who may have the lock sleeps for ever (end states). With
  * deaths, ticks come when nothing else can move (TICK), and are counted.
@@ -290,7 +290,7 @@ inline serve(self)
 
 /* --- wait.c --- */
 
-/* watch_blockers(), watch_ahead(). `until` at once where a session is dead */
+/* blockers_add(), blockers_leave_to_ahead(). `until` at once where a session is dead */
 inline watch_blockers()
 {
     d_step {

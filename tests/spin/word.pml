@@ -223,7 +223,7 @@ inline free_dead_words()
     od
 }
 
-/* heal.c: free_dead_threads() */
+/* reclaim.c: reclaim_threads() */
 inline free_dead_threads()
 {
     k = 0;

@@ -222,7 +222,7 @@ static void take_op(const char *name)
 
 static void take_options(int argc, char **argv)
 {
-    tally->seed = 1;
+    tally->seed = (uint64_t)now_us() ^ (uint64_t)getpid() << 48;
     for (int i = 1; i < argc; i += 2) {
         if (i + 1 == argc)
             usage();

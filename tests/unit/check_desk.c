@@ -256,6 +256,7 @@ TEST(a_request_that_ends_before_it_was_looked_at_is_looked_at_no_more)
    ever look at the lock, whose holder does not. */
 TEST(who_stood_behind_its_kin_looks_for_itself_when_that_has_left)
 {
+    unit_with_ticks();
     struct enq *e = listener(), *other = unit_open();
     struct enq_grant g = told_lock(other, "a", ENQ_MODE_X, 400);
     uint64_t first = told_start(e, "a", ENQ_MODE_X, "me", ENQ_FOREVER);

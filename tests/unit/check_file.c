@@ -21,24 +21,29 @@
 #define A200 A50 A50 A50 A50
 
 static const struct {
-    const char *address, *path;
+    const char *address, *path, *owner;
 } good[] = {
-    {"shm:enq", "/dev/shm/enq"},
-    {"shm:x", "/dev/shm/x"},
-    {"shm:A.b_c-9", "/dev/shm/A.b_c-9"},
-    {"shm:-", "/dev/shm/-"},
-    {"shm:" A200, "/dev/shm/" A200},
-    {"/run/enq", "/run/enq"},
-    {"", "/dev/shm/enq"},
-    {NULL, "/dev/shm/enq"},
+    {"shm:enq", "/dev/shm/enq", NULL},
+    {"shm:x", "/dev/shm/x", NULL},
+    {"shm:A.b_c-9", "/dev/shm/A.b_c-9", NULL},
+    {"shm:-", "/dev/shm/-", NULL},
+    {"shm:" A200, "/dev/shm/" A200, NULL},
+    {"/run/enq", "/run/enq", NULL},
+    {"", "/dev/shm/enq", NULL},
+    {NULL, "/dev/shm/enq", NULL},
+    {"shm:x?owner=alice", "/dev/shm/x", "alice"},
+    {"shm:x?owner=1000", "/dev/shm/x", "1000"},
+    {"/run/enq/y?owner=a b", "/run/enq/y", "a b"},
 };
 
 TEST(an_address_is_a_path)
 {
     char path[FILE_PATH_BYTES];
+    const char *owner;
 
-    want(0, file_path(good[_i].address, path));
+    want(0, file_path(good[_i].address, path, &owner));
     ck_assert_str_eq(path, good[_i].path);
+    ck_assert_pstr_eq(owner, good[_i].owner);
 }
 
 static const struct {
@@ -59,6 +64,16 @@ static const struct {
     {"./relative", -EINVAL, "absolute"},
     {"SHM:x", -EINVAL, "SHM:x"},
     {"/" A200 A50 A50, -ENAMETOOLONG, "longer"},
+    {"shm:x?", -EINVAL, "\"?\" is no option: ?owner=USER"},
+    {"shm:x?owner=", -EINVAL, "?owner=USER"},
+    {"shm:x?onwer=alice", -EINVAL, "\"?onwer\" is no option"},
+    {"/run/x?y", -EINVAL, "\"?y\" is no option"},
+    {"shm:?owner=root", -EINVAL, "letters"},
+    {"shm:x?owner=no such user", -EINVAL, "no user \"no such user\""},
+    {"shm:x?owner=4294967295", -EINVAL, "no user"},
+    {"shm:x?owner=4294967296", -EINVAL, "no user"},
+    {"shm:x?owner=12x", -EINVAL, "no user \"12x\""},
+    {"shm:x?owner=-1", -EINVAL, "no user"},
 };
 
 TEST(what_is_no_address_is_refused_and_named)
@@ -83,12 +98,12 @@ TEST(the_environment_gives_the_default)
     char path[FILE_PATH_BYTES];
 
     setenv("ENQ_SPACE", "shm:theirs", 1);
-    want(0, file_path(NULL, path));
+    want(0, file_path(NULL, path, &(const char *){NULL}));
     ck_assert_str_eq(path, "/dev/shm/theirs");
     setenv("ENQ_SPACE", "nonsense", 1);
-    want_why(-EINVAL, file_path(NULL, path), "nonsense");
+    want_why(-EINVAL, file_path(NULL, path, &(const char *){NULL}), "nonsense");
     setenv("ENQ_SPACE", "", 1);
-    want(0, file_path(NULL, path));
+    want(0, file_path(NULL, path, &(const char *){NULL}));
     ck_assert_str_eq(path, "/dev/shm/enq");
 }
 
@@ -100,7 +115,8 @@ TEST(a_path_may_be_255_bytes_long)
     address[0] = '/';
     for (size_t n = FILE_PATH_BYTES - 2; n <= FILE_PATH_BYTES; n++) {
         address[n] = '\0';
-        want(n < FILE_PATH_BYTES ? 0 : -ENAMETOOLONG, file_path(address, path));
+        want(n < FILE_PATH_BYTES ? 0 : -ENAMETOOLONG,
+            file_path(address, path, &(const char *){NULL}));
         address[n] = 'p';
     }
 }

@@ -369,35 +369,48 @@ TEST(a_cancelled_waiter_is_woken_and_does_not_sleep_through_its_tick)
     enq_close(l.e);
 }
 
+#define HOUR_MS 3600000
+
+static const int64_t lease_ttls[][3] = {
+    {1500, 3000, HOUR_MS},
+    {HOUR_MS, 3000, 1500},
+    {1500, HOUR_MS, 3000},
+};
+
 static int lease_and_die(void *arg)
 {
+    static const char *const keys[] = {"a", "b", "c"};
+    const int64_t *ttls = arg;
     struct enq *e = unit_open();
     struct enq_grant g;
 
-    (void)arg;
-    want(ENQ_OK,
-        enq_lock(e,
-            ENQ_REQ(.name = "n", .mode = ENQ_MODE_X, .ttl_ms = 1500,
-                .on_death = ENQ_DEATH_LEASE),
-            &g));
+    for (int i = 0; i < 3; i++)
+        want(ENQ_OK,
+            enq_lock(e,
+                ENQ_REQ(.name = "n", .key = {keys[i]}, .mode = ENQ_MODE_X,
+                    .ttl_ms = ttls[i], .on_death = ENQ_DEATH_LEASE),
+                &g));
     kill(getpid(), SIGKILL);
     return 1;
 }
 
-static uint64_t expiries(struct enq *e)
+/* That take room, run out or not. */
+static uint64_t locks_left(struct enq *e)
 {
     struct enq_stats s = {.size = sizeof(s)};
 
     want(ENQ_OK, enq_stat(e, &s));
-    return s.expiries;
+    return s.held + s.expired;
 }
 
-TEST(a_lease_of_the_dead_that_nobody_asks_for_is_swept)
+/* Each at its end, whichever was left behind first. */
+TEST(leases_of_the_dead_that_nobody_asks_for_are_swept)
 {
     struct enq *e = unit_open();
 
-    unit_killed(unit_fork(lease_and_die, NULL));
-    eventually(expiries(e) == 1);
+    unit_killed(unit_fork(lease_and_die, (void *)lease_ttls[_i]));
+    eventually(locks_left(e) == 1);
+    unit_healthy(e);
     enq_close(e);
 }
 
@@ -419,6 +432,7 @@ int main(void)
     ADD_LOOP(a_waiting_request_is_cancelled_by_unlocking_or_breaking_it, 2);
     ADD(a_lock_that_has_run_out_is_soon_not_valid);
     ADD(a_cancelled_waiter_is_woken_and_does_not_sleep_through_its_tick);
-    ADD(a_lease_of_the_dead_that_nobody_asks_for_is_swept);
+    ADD_LOOP(leases_of_the_dead_that_nobody_asks_for_are_swept,
+        LENGTH(lease_ttls));
     return unit_end();
 }

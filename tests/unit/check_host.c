@@ -1,6 +1,6 @@
 /*
- * check_host.c - what the host does to us: other users, full and read-only
- * file systems, limits of the process, namespaces.
+ * check_host.c - what the host does to us: full and read-only file systems,
+ * limits of the process, namespaces.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,98 +18,6 @@
 
 #include "base/atomic.h"
 #include "unit.h"
-
-/* --- other users --- */
-
-struct visit {
-    uid_t uid;
-    uint32_t flags;
-    int result;
-    const char *words;
-};
-
-static int visit_as(void *arg)
-{
-    const struct visit *v = arg;
-    struct enq_open_opts opts = {.size = sizeof(opts), .flags = v->flags};
-    struct enq *e = NULL;
-
-    ck_assert_int_eq(setgroups(0, NULL), 0);
-    ck_assert_int_eq(setresgid(v->uid, v->uid, v->uid), 0);
-    ck_assert_int_eq(setresuid(v->uid, v->uid, v->uid), 0);
-    want_why(v->result, enq_open(&e, unit_space(), &opts), v->words);
-    enq_close(e);
-    return 0;
-}
-
-static void belongs_to(uid_t uid, mode_t mode)
-{
-    enq_close(unit_open());
-    ck_assert_int_eq(chown(unit_space(), uid, uid), 0);
-    ck_assert_int_eq(chmod(unit_space(), mode), 0);
-}
-
-TEST(a_segment_of_another_user_is_refused)
-{
-    struct visit v = {4712, 0, -EACCES, "Permission denied"};
-
-    belongs_to(4711, 0600);
-    unit_join(unit_fork(visit_as, &v));
-    belongs_to(4711, 0644);
-    unit_join(unit_fork(visit_as, &v));
-}
-
-/* Anybody could have made it, to be believed. */
-TEST(another_users_readable_segment_is_not_believed)
-{
-    struct visit v = {4712, ENQ_OPEN_READONLY, -EACCES, "user 4711"};
-
-    belongs_to(4711, 0644);
-    unit_join(unit_fork(visit_as, &v));
-}
-
-TEST(roots_readable_segment_may_be_looked_at)
-{
-    struct visit v = {4712, ENQ_OPEN_READONLY, ENQ_OK, ""};
-
-    belongs_to(0, 0644);
-    unit_join(unit_fork(visit_as, &v));
-}
-
-TEST(a_segment_shared_with_the_group_is_used)
-{
-    struct visit v = {4712, 0, ENQ_OK, ""};
-
-    enq_close(unit_open());
-    ck_assert_int_eq(chown(unit_space(), 4711, 4712), 0);
-    ck_assert_int_eq(chmod(unit_space(), 0660), 0);
-    unit_join(unit_fork(visit_as, &v));
-}
-
-TEST(a_stranger_cannot_create_in_our_directory)
-{
-    struct visit v = {4712, 0, -EACCES, "cannot make"};
-
-    unit_join(unit_fork(visit_as, &v));
-}
-
-static int unlink_as_stranger(void *nothing)
-{
-    (void)nothing;
-    ck_assert_int_eq(setresuid(4712, 4712, 4712), 0);
-    want_why(-EACCES, enq_unlink(unit_space()), unit_space());
-    return 0;
-}
-
-TEST(a_stranger_cannot_remove_our_segment)
-{
-    struct enq *e = unit_open();
-    struct enq_grant g;
-
-    unit_join(unit_fork(unlink_as_stranger, NULL));
-    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_X, &g));
-    enq_close(e);
-}
 
 /* --- file systems --- */
 
@@ -498,12 +406,6 @@ TEST(processes_of_two_pid_namespaces_share_a_space)
 int main(void)
 {
     unit_begin("host");
-    ADD_ROOT(a_segment_of_another_user_is_refused);
-    ADD_ROOT(another_users_readable_segment_is_not_believed);
-    ADD_ROOT(roots_readable_segment_may_be_looked_at);
-    ADD_ROOT(a_segment_shared_with_the_group_is_used);
-    ADD_ROOT(a_stranger_cannot_create_in_our_directory);
-    ADD_ROOT(a_stranger_cannot_remove_our_segment);
     ADD_ROOT(nothing_is_made_on_a_read_only_file_system);
     ADD_ROOT(nothing_is_made_in_a_read_only_dev_shm);
     ADD_ROOT(a_segment_that_became_read_only_may_be_looked_at);

@@ -4,6 +4,7 @@
 #include "table/ids.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "unit.h"
@@ -51,6 +52,42 @@ TEST(a_second_lock_with_an_id_is_refused_and_told_whose_it_is)
     unit_healthy(e);
     want(ENQ_OK, enq_unlock(e, a.handle, a.token));
     want(ENQ_OK, lock_as(e, "b", "same", 0, &b));
+    unit_healthy(e);
+    enq_close(e);
+}
+
+/* In a table with room for 21: whatever was in the way, or nothing was. */
+TEST(a_lock_that_is_refused_for_its_id_takes_no_room)
+{
+    struct enq_open_opts opts = {
+        .size = sizeof(opts), .slots = 21, .owner = "me"};
+    char field[16];
+    struct enq_grant a, b[2];
+    uint64_t ticket;
+    struct enq *e;
+
+    want(ENQ_OK, enq_open(&e, unit_space(), &opts));
+    want(ENQ_OK, lock_as(e, "a", "same", 0, &a));
+    for (int i = 0; i < 100; i++) {
+        const struct enq_req *one = ENQ_REQ(.name = "n", .key = {"free"},
+            .mode = ENQ_MODE_X, .id = "same", .wait_ms = ENQ_FOREVER);
+        const struct enq_req *set[] = {
+            ENQ_REQ(.name = "n", .key = {"other"}, .mode = ENQ_MODE_X,
+                .wait_ms = ENQ_FOREVER),
+            one};
+
+        want(ENQ_EXISTS, lock_as(e, "free", "same", 0, b));
+        want(ENQ_EXISTS, lock_as(e, "a", "same", 0, b));
+        want(ENQ_EXISTS, lock_as(e, "@", "same", 0, b));
+        want(ENQ_EXISTS, enq_lock(e, one, b));
+        want(ENQ_EXISTS, enq_start(e, one, b, &ticket));
+        want(ENQ_EXISTS, enq_lock_set(e, set, 2, b));
+        want(ENQ_EXISTS, enq_start_set(e, set, 2, b, &ticket));
+    }
+    for (int i = 0; i < 20; i++) {
+        snprintf(field, sizeof(field), "%d", i);
+        want(ENQ_OK, lock_as(e, field, NULL, 0, b));
+    }
     unit_healthy(e);
     enq_close(e);
 }
@@ -223,6 +260,7 @@ int main(void)
     unit_begin("ids");
     ADD(an_id_leads_to_a_handle_and_back);
     ADD(a_second_lock_with_an_id_is_refused_and_told_whose_it_is);
+    ADD(a_lock_that_is_refused_for_its_id_takes_no_room);
     ADD(the_id_of_an_expired_lock_is_free);
     ADD(a_derived_id_cannot_be_brought_by_another);
     ADD(the_id_of_a_lock_that_is_gone_is_not_found);

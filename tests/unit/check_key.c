@@ -4,6 +4,7 @@
 #include "rules/key.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "unit.h"
 
@@ -151,8 +152,10 @@ TEST(generic_and_literal_fields_are_noted)
         for (unsigned f = 0; f < all[i].word.n; f++) {
             ck_assert_int_eq(all[i].key.generic >> f & 1,
                 any(all[i].word.of[f]));
+            /* of what is no "@" it says nothing */
             ck_assert_int_eq(all[i].key.literal >> f & 1,
-                all[i].word.of[f]->literal);
+                all[i].word.of[f]->literal &&
+                    strcmp(all[i].word.of[f]->text, "@") == 0);
         }
 }
 
@@ -261,6 +264,30 @@ TEST(sixteen_fields_are_all_taken)
     ck_assert_uint_eq(key_bytes(&key), 2 + 16 * 2);
 }
 
+/* Every way to leave fields out. */
+TEST(a_field_behind_a_null_is_refused_and_both_are_named)
+{
+    struct enq_req req = {.size = sizeof(req), .name = "product"};
+    char buf[KEY_BYTES_MAX], words[80];
+    struct key key;
+
+    for (unsigned set = 0; set < 1u << ENQ_KEY_FIELDS_MAX; set++) {
+        unsigned n = (unsigned)__builtin_ctz(~set), rest = set >> n;
+
+        for (unsigned i = 0; i < ENQ_KEY_FIELDS_MAX; i++)
+            req.key[i] = set >> i & 1 ? "f" : NULL;
+        if (rest == 0) {
+            want(0, key_pack(&key, buf, KEY_BYTES_MAX, &req, 1));
+            ck_assert_uint_eq(key.fields, n);
+            continue;
+        }
+        snprintf(words, sizeof(words),
+            "field %u of the key of \"product\" is NULL, and field %u is not",
+            n + 1, n + 1 + (unsigned)__builtin_ctz(rest));
+        want_why(-EINVAL, key_pack(&key, buf, KEY_BYTES_MAX, &req, 1), words);
+    }
+}
+
 TEST(a_request_without_a_name_is_refused)
 {
     struct enq_req req = {.size = sizeof(req)};
@@ -308,6 +335,7 @@ int main(void)
     ADD_LOOP(sixteen_fields_share_the_keys_bytes, LENGTH(around));
     ADD(the_field_that_is_too_long_is_named);
     ADD(sixteen_fields_are_all_taken);
+    ADD(a_field_behind_a_null_is_refused_and_both_are_named);
     ADD(a_request_without_a_name_is_refused);
     ADD(overlap_of_damaged_keys_reads_no_byte_too_far);
     return unit_end();

@@ -40,6 +40,10 @@ static void long_second(struct enq_req *r)
 {
     r->key[1] = long_text;
 }
+static void hole(struct enq_req *r)
+{
+    r->key[2] = "4711";
+}
 static void long_owner(struct enq_req *r)
 {
     r->owner = long_text;
@@ -149,6 +153,7 @@ static const struct {
     {long_name, -ENAMETOOLONG, "name \"llll"},
     {long_field, -ENAMETOOLONG, "field 1"},
     {long_second, -ENAMETOOLONG, "field 2"},
+    {hole, -EINVAL, "field 2 of the key"},
     {long_owner, -ENAMETOOLONG, "owner \"llll"},
     {long_id, -ENAMETOOLONG, "id \"llll"},
     {empty_id, -EINVAL, "id"},

@@ -109,7 +109,7 @@ static unsigned slots_before(const struct thread_slot *slot)
     unsigned n = 0;
 
     for (const struct thread_slot *s = shop.e->map->threads; s < slot; s++)
-        n += s->ref != 0 && s->keeper != 0;
+        n += s->ref != 0;
     return n;
 }
 
@@ -125,7 +125,7 @@ TEST(a_thread_that_takes_over_the_slot_of_one_that_ended_is_not_taken_for_dead)
     ck_assert_int_eq(heal(shop.e->map, me), 0);
     acted();
     ck_assert_ptr_eq(shop.worker[1].t->slot,
-        &shop.e->map->threads[shop.worker[1].t->ref & SLOT_MASK]);
+        &shop.e->map->threads[shop.worker[1].t->ref & THREAD_MASK]);
     ck_assert(!thread_is_dead(shop.e->map, shop.worker[1].t->ref));
     worker_goes(1);
     enq_close(shop.e);
@@ -302,6 +302,57 @@ TEST(a_child_forked_during_the_very_first_call_opens_its_own)
     pthread_join(first, NULL);
 }
 
+/* --- a magazine, and who empties it for its thread --- */
+
+static struct {
+    struct enq *e;
+    struct enq_grant g;
+    uint32_t order, done; /* 1: has a magazine; 2: holds one out of it */
+} sleeper;
+
+static void *fill_and_take(void *nothing)
+{
+    for (uint32_t i = 1; i <= 2; i++) {
+        while (shm_load_acquire(&sleeper.order) < i)
+            unit_nap();
+        want(ENQ_OK, unit_lock(sleeper.e, "n", "m", ENQ_MODE_X, &sleeper.g));
+        if (i == 1)
+            want(ENQ_OK, enq_unlock(sleeper.e, sleeper.g.handle, 0));
+        shm_store_release(&sleeper.done, i);
+    }
+    return nothing;
+}
+
+static void let_sleeper_do(uint32_t what)
+{
+    shm_store_release(&sleeper.order, what);
+    eventually(shm_load_acquire(&sleeper.done) == what);
+}
+
+static void sleeper_takes_one(void)
+{
+    let_sleeper_do(2);
+}
+
+TEST(what_its_thread_took_just_now_is_not_taken_from_the_magazine)
+{
+    pthread_t thread;
+
+    sleeper.e = unit_open();
+    pthread_create(&thread, NULL, fill_and_take, NULL);
+    let_sleeper_do(1);
+    arm("shed.counted", 0, sleeper_takes_one);
+    slab_shed(&sleeper.e->session);
+    acted();
+    pthread_join(thread, NULL);
+    want(ENQ_OK, enq_valid(sleeper.e, sleeper.g.handle));
+    unit_healthy(sleeper.e);
+    want(ENQ_OK, enq_unlock(sleeper.e, sleeper.g.handle, sleeper.g.token));
+    slab_shed(&sleeper.e->session);
+    unit_healthy(sleeper.e);
+    enq_close(sleeper.e);
+}
+
 int main(void)
 {
     unit_begin("moment");
@@ -313,5 +364,6 @@ int main(void)
     ADD(a_thread_that_ends_while_another_closes_takes_nobodys_locks);
     ADD(a_space_gives_no_locks_once_its_name_is_gone_however_long_that_took);
     ADD(two_threads_of_a_child_that_open_at_once_both_get_in);
+    ADD(what_its_thread_took_just_now_is_not_taken_from_the_magazine);
     return unit_end();
 }

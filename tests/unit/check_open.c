@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/options.h"
@@ -154,20 +155,97 @@ TEST(the_environment_gives_the_default_owner)
     owner_is("transaction 5");
 }
 
-TEST(what_concerns_a_new_segment_is_ignored_when_it_exists)
-{
-    struct enq_open_opts opts = {
-        .size = sizeof(opts), .slots = 99, .compat = "sap", .strict = 1};
-    struct enq_stats s = {.size = sizeof(s)};
-    struct enq *first = unit_open(), *e;
+/* What a space was made with, what is asked for later, and the two words that
+   a refusal names: NULL, there is none. */
+static const struct {
+    struct enq_open_opts made, asked;
+    const char *is, *wanted;
+} again[] = {
+    {{.compat = "sap"}, {.compat = NULL}, NULL, NULL},
+    {{.compat = "sap"}, {.compat = "sap"}, NULL, NULL},
+    {{.compat = "sap"}, {.compat = "enqueue"}, "\"sap\"", "\"enqueue\""},
+    {{.compat = "enqueue"}, {.compat = "sap"}, "\"enqueue\"", "\"sap\""},
+    {{.compat = NULL}, {.compat = "sap"}, "\"enqueue\"", "\"sap\""},
+    {{.compat = NULL}, {.compat = "enqueue"}, NULL, NULL},
+    {{.strict = 1}, {.strict = 0}, NULL, NULL},
+    {{.strict = 1}, {.strict = 1}, NULL, NULL},
+    {{.strict = 1}, {.strict = 2}, "is strict", "one that is not"},
+    {{.strict = 2}, {.strict = 1}, "is not strict", "a strict one"},
+    {{.strict = 0}, {.strict = 1}, "is not strict", "a strict one"},
+    {{.strict = 0}, {.strict = 2}, NULL, NULL},
+    {{.slots = 99}, {.slots = 0}, NULL, NULL},
+    {{.slots = 99}, {.slots = 98}, NULL, NULL},
+    {{.slots = 99}, {.slots = 99}, NULL, NULL},
+    {{.slots = 99}, {.slots = 100}, "99 locks", "for 100"},
+    {{.mode = 0}, {.mode = 0600}, NULL, NULL},
+    {{.mode = 0}, {.mode = 0660}, NULL, NULL},
+    {{.mode = 0660}, {.mode = 0}, NULL, NULL},
+    {{.mode = 0660}, {.mode = 0660}, NULL, NULL},
+    {{.mode = 0660}, {.mode = 0600}, "0660", "0600"},
+    {{.mode = 0660}, {.mode = 0640}, "0660", "0640"},
+    {{.mode = 0640}, {.mode = 0600}, "0640", "0600"},
+};
 
-    want(ENQ_OK, enq_open(&e, unit_space(), &opts));
-    want(ENQ_OK, enq_stat(e, &s));
-    ck_assert_uint_eq(s.slots_max, 10000);
-    ck_assert_str_eq(s.compat, "enqueue");
-    ck_assert_uint_eq(s.strict, 0);
+static void opened_again(unsigned i, uint32_t flags)
+{
+    struct enq_open_opts made = again[i].made, asked = again[i].asked;
+    struct enq *first, *e = NULL;
+    int rc;
+
+    made.size = asked.size = sizeof(made);
+    asked.flags = flags;
+    want(ENQ_OK, enq_open(&first, unit_space(), &made));
+    rc = enq_open(&e, unit_space(), &asked);
+    if (again[i].is == NULL) {
+        ck_assert_int_eq(rc, ENQ_OK);
+    } else {
+        ck_assert_int_eq(rc, ENQ_EDIFFERS);
+        ck_assert_ptr_nonnull(strstr(enq_why(), again[i].is));
+        ck_assert_ptr_nonnull(strstr(enq_why(), again[i].wanted));
+        ck_assert_ptr_nonnull(strstr(enq_why(), unit_space()));
+    }
     enq_close(e);
     enq_close(first);
+}
+
+TEST(what_was_asked_for_and_differs_is_refused)
+{
+    opened_again((unsigned)_i, 0);
+}
+
+TEST(who_only_looks_is_refused_the_same)
+{
+    opened_again((unsigned)_i, ENQ_OPEN_READONLY);
+}
+
+/* The file may have been opened to others since. */
+TEST(the_permissions_are_those_of_now)
+{
+    struct enq_open_opts opts = {.size = sizeof(opts), .mode = 0600};
+    struct enq *first, *e;
+
+    want(ENQ_OK, enq_open(&first, unit_space(), &opts));
+    ck_assert_int_eq(chmod(unit_space(), 0660), 0);
+    want_why(ENQ_EDIFFERS, enq_open(&e, unit_space(), &opts), "0660");
+    opts.mode = 0660;
+    want(ENQ_OK, enq_open(&e, unit_space(), &opts));
+    enq_close(e);
+    enq_close(first);
+}
+
+TEST(an_owner_in_the_environment_that_is_too_long_is_refused)
+{
+    char owner[ENQ_OWNER_BYTES + 1] = "";
+    struct enq *e;
+
+    memset(owner, 'o', ENQ_OWNER_BYTES);
+    setenv("ENQ_OWNER", owner, 1);
+    want_why(-ENAMETOOLONG, enq_open(&e, unit_space(), NULL), "ENQ_OWNER");
+    ck_assert_int_ne(access(unit_space(), F_OK), 0);
+    owner[ENQ_OWNER_BYTES - 1] = '\0';
+    setenv("ENQ_OWNER", owner, 1);
+    enq_close(unit_open());
+    owner_is(owner);
 }
 
 TEST(a_table_may_have_one_slot_or_a_hundred_million)
@@ -309,7 +387,10 @@ int main(void)
     ADD_LOOP(unknown_values_are_refused_and_named, 6);
     ADD(the_default_owner_has_a_longest_length);
     ADD(the_environment_gives_the_default_owner);
-    ADD(what_concerns_a_new_segment_is_ignored_when_it_exists);
+    ADD_LOOP(what_was_asked_for_and_differs_is_refused, LENGTH(again));
+    ADD_LOOP(who_only_looks_is_refused_the_same, LENGTH(again));
+    ADD(the_permissions_are_those_of_now);
+    ADD(an_owner_in_the_environment_that_is_too_long_is_refused);
     ADD_LOOP(a_table_may_have_one_slot_or_a_hundred_million, 3);
     ADD(closing_nothing_is_fine);
     ADD(closing_releases_what_ends_with_the_session);

@@ -198,6 +198,44 @@ TEST(a_lock_that_comes_too_late_is_given_back)
     fake_close(&fake, e);
 }
 
+static void *ask_set(void *arg)
+{
+    struct asker *a = arg;
+    const struct enq_req *reqs[] = {
+        A_LOCK, ENQ_REQ(.name = "n", .key = {"l"}, .mode = ENQ_MODE_E)};
+    struct enq_grant grants[2];
+
+    a->rc = enq_lock_set(a->e, reqs, 2, grants);
+    return NULL;
+}
+
+TEST(a_set_that_comes_too_late_is_given_back_whole)
+{
+    struct asker a = {0};
+    unsigned long long number;
+    struct enq *e;
+
+    fake_begin(&fake);
+    a.e = e = fake_open(&fake);
+    ck_assert_int_eq(pthread_create(&a.thread, NULL, ask_set, &a), 0);
+    fake_hear(&fake, "\"OP\":\"set\"");
+    number = fake_number(&fake);
+    asker_end(&a, -ETIMEDOUT);
+    fake_answer_to(&fake, number,
+        DONE ",\"GRANTS\":[{\"HANDLE\":\"77\",\"TOKEN\":\"1001\"},"
+             "{\"HANDLE\":\"78\",\"TOKEN\":\"1002\"}]");
+    for (int i = 0; i < 2; i++) {
+        do
+            ck_assert(fake_hear_within(&fake, 10000));
+        while (strstr(fake.line, "ping") != NULL);
+        ck_assert_ptr_nonnull(strstr(fake.line, "\"OP\":\"2\""));
+        ck_assert_ptr_nonnull(strstr(fake.line,
+            i == 0 ? "\"HANDLE\":\"77\",\"TOKEN\":\"1001\""
+                   : "\"HANDLE\":\"78\",\"TOKEN\":\"1002\""));
+    }
+    fake_close(&fake, e);
+}
+
 /* --- sessions --- */
 
 TEST(the_locks_of_a_session_that_is_over_are_lost)
@@ -365,6 +403,35 @@ TEST(an_answer_may_come_byte_by_byte)
     fake_close(&fake, e);
 }
 
+/* Cut wherever a text may be: in an escape, a pair of them, a character. */
+TEST(a_text_of_an_answer_may_come_in_two_pieces)
+{
+    char whole[400];
+    struct enq *e;
+
+    fake_begin(&fake);
+    fake.keepalive_ms = fake.grace_ms = 3600000; /* no pings */
+    e = fake_open(&fake);
+    for (size_t cut = 1, n = 2; cut < n; cut++) {
+        struct asker a = {0};
+
+        asker_begin(&a, e, A_LOCK);
+        fake_hear(&fake, "\"eleLock\"");
+        n = (size_t)snprintf(whole, sizeof(whole),
+            "{\"RC\":\"1\",\"RESULT\":1,\"BLOCKER\":{\"owner\":"
+            "\"\\u20ac\\ud83d\\ude00\\\\\\\"\xf0\x9f\x98\x80\xc3\xa9{\"},"
+            "\"reqUUID\":\"%llu\"}\n",
+            fake_number(&fake));
+        fake_say(&fake, "%.*s", (int)cut, whole);
+        unit_nap();
+        fake_say(&fake, "%s", whole + cut);
+        asker_end(&a, ENQ_BUSY);
+        ck_assert_str_eq(a.grant.blocker.owner,
+            "\xe2\x82\xac\xf0\x9f\x98\x80\\\"\xf0\x9f\x98\x80\xc3\xa9{");
+    }
+    fake_close(&fake, e);
+}
+
 static void *say_nonsense(void *arg)
 {
     fake.fd = accept(fake.listener, NULL, NULL);
@@ -407,13 +474,18 @@ TEST(nobody_there_is_said_at_once)
 
 TEST(what_is_for_processes_of_the_host_is_refused)
 {
+    struct enq_orphan left[ENQ_ORPHANS_LEAST];
     struct enq_info info;
     struct enq *e;
+    uint64_t at = 0;
     size_t got;
 
     fake_begin(&fake);
     e = fake_open(&fake);
     want_why(-EOPNOTSUPP, enq_inherit(e, &info, 1, &got), "enq_inherit");
+    want_why(-EOPNOTSUPP, enq_inherit_lock(e, 1, &info), "enq_inherit_lock");
+    want_why(-EOPNOTSUPP, enq_orphans(e, &at, left, LENGTH(left), &got),
+        "enq_orphans");
     want_why(-EOPNOTSUPP, enq_abandon(e, 77, 0), "enq_abandon");
     want(-EOPNOTSUPP, enq_dump(e, 1));
     want_why(-EILSEQ,
@@ -453,6 +525,7 @@ int main(void)
     ADD(an_unlock_that_was_done_before_its_answer_was_lost_is_done);
     ADD(no_more_are_under_way_than_a_bridge_remembers);
     ADD(a_lock_that_comes_too_late_is_given_back);
+    ADD(a_set_that_comes_too_late_is_given_back_whole);
     ADD(the_locks_of_a_session_that_is_over_are_lost);
     ADD(a_lock_that_has_run_out_before_its_session_was_over_has_expired);
     ADD(a_connection_that_is_gone_is_an_event);
@@ -462,6 +535,7 @@ int main(void)
     ADD(a_heartbeat_renews);
     ADD(who_has_nothing_to_say_pings_and_leaves_who_does_not_answer);
     ADD(an_answer_may_come_byte_by_byte);
+    ADD(a_text_of_an_answer_may_come_in_two_pieces);
     ADD_LOOP(what_is_no_bridge_is_refused, LENGTH(nonsense));
     ADD(nobody_there_is_said_at_once);
     ADD(what_is_for_processes_of_the_host_is_refused);

@@ -97,6 +97,7 @@ TEST(a_waiting_set_lets_him_pass_whom_it_waits_for)
 
 TEST(who_waits_behind_a_set_passes_it_when_it_waits_for_him)
 {
+    unit_with_ticks();
     struct enq *e = unit_open();
     struct enq_grant a = holds(e, "B", "a", ENQ_MODE_X);
     struct enq_grant b = holds(e, "C", "b", ENQ_MODE_X);

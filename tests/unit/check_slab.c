@@ -150,6 +150,21 @@ TEST(slabs_of_a_closed_session_are_used_again)
     }
 }
 
+TEST(slabs_of_a_closed_session_are_used_before_new_ones)
+{
+    struct enq_grant g[42];
+    struct enq *other = open_for(2100);
+
+    for (int i = 0; i < 50; i++) {
+        struct enq *e = open_for(2100);
+
+        take(e, 42, g);
+        ck_assert_uint_le(e->map->h->pages_used, 4);
+        enq_close(e);
+    }
+    enq_close(other);
+}
+
 /* --- large entries --- */
 
 static const char *long_text(char *text, size_t n)
@@ -332,6 +347,7 @@ int main(void)
     ADD(a_lock_that_another_thread_gave_back_makes_room);
     ADD(slabs_of_a_dead_session_are_used_again);
     ADD(slabs_of_a_closed_session_are_used_again);
+    ADD(slabs_of_a_closed_session_are_used_before_new_ones);
     ADD(payloads_around_the_small_size_are_kept_whole);
     ADD(the_largest_request_is_kept_whole);
     ADD(large_entries_are_given_back_and_taken_again);

@@ -24,10 +24,17 @@ static const struct {
     const char *text, *quoted;
 } quotes[] = {
     {"", "\"\""},
+    {"a\xc2\x9b\xe2\x80\xae\xef\xbb\xbf\xc3\xbc",
+        "\"a\\u009b\\u202e\\ufeff\xc3\xbc\""},
     {"Computer", "\"Computer\""},
     {"a\"b\\c/", "\"a\\\"b\\\\c/\""},
     {"\b\f\n\r\t", "\"\\b\\f\\n\\r\\t\""},
-    {"\x01\x1f\x7f", "\"\\u0001\\u001f\x7f\""},
+    {"\x01\x1f\x7f", "\"\\u0001\\u001f\\u007f\""},
+    {"\xc2\x80\xc2\x9b\xc2\x9f\xc2\xa0", "\"\\u0080\\u009b\\u009f\xc2\xa0\""},
+    {"\xd8\x9c\xe2\x80\x8f\xe2\x80\xa8\xe2\x80\xae\xe2\x81\xa6\xef\xbb\xbf",
+        "\"\\u061c\\u200f\\u2028\\u202e\\u2066\\ufeff\""},
+    {"\xe2\x80\x8a\xe2\x80\x8b\xe2\x80\x8d\xe2\x81\xa0\xe2\x81\xaf\xe2\x81\xb0",
+        "\"\xe2\x80\x8a\\u200b\\u200d\\u2060\\u206f\xe2\x81\xb0\""},
     {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
         "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\""},
     {"\xed\x9f\xbf\xee\x80\x80", "\"\xed\x9f\xbf\xee\x80\x80\""},
@@ -173,6 +180,16 @@ TEST(without_memory_it_takes_no_more_and_says_so)
     ck_assert(!t.failed);
 }
 
+TEST(a_line_for_a_person_keeps_quotes_and_no_line_breaks)
+{
+    struct text t = {0};
+
+    text_line(&t, "no \"C:\\a\"\n\x1b[2J\xc2\x9b \xe2\x80\xae\xff\x7f.");
+    ck_assert_str_eq(so_far(&t),
+        "no \"C:\\a\"\\n\\u001b[2J\\u009b \\u202e\xef\xbf\xbd\\u007f.");
+    text_free(&t);
+}
+
 int main(void)
 {
     unit_begin("text");
@@ -185,5 +202,6 @@ int main(void)
     /* its memory cannot be limited: it maps terabytes for itself */
     if (!UNIT_SANITIZED)
         ADD(without_memory_it_takes_no_more_and_says_so);
+    ADD(a_line_for_a_person_keeps_quotes_and_no_line_breaks);
     return unit_end();
 }

@@ -80,7 +80,7 @@ TEST(a_slot_used_again_has_another_reference)
 
     in_thread(note_ref, &a);
     in_thread(note_ref, &b);
-    ck_assert_uint_eq(a.ref & SLOT_MASK, b.ref & SLOT_MASK);
+    ck_assert_uint_eq(a.ref & THREAD_MASK, b.ref & THREAD_MASK);
     ck_assert_uint_ne(a.ref, b.ref);
     ck_assert(thread_is_dead(a.e->map, a.ref));
     ck_assert(thread_is_dead(a.e->map, b.ref));
@@ -187,7 +187,7 @@ TEST(a_thousand_refused_opens_leak_nothing)
     ck_assert_uint_eq(fds(), before);
 }
 
-/* All other slots are written full: 4,095 living processes would take long. */
+/* All other slots are written full: 8,191 living processes would take long. */
 TEST(there_is_room_for_so_many_sessions_and_no_more)
 {
     struct enq *e = unit_open(), *other = NULL;
@@ -196,10 +196,10 @@ TEST(there_is_room_for_so_many_sessions_and_no_more)
     for (uint32_t i = 0; i < SESSIONS_MAX; i++)
         if (shm_load(&map->sessions[i].ref) == 0) {
             shm_store((uint32_t *)&map->sessions[i].life, (uint32_t)gettid());
-            shm_store(&map->sessions[i].ref, 1u << SLOT_BITS | i);
+            shm_store(&map->sessions[i].ref, 1u << SESSION_BITS | i);
         }
     shm_store(&map->h->sessions_high, SESSIONS_MAX);
-    want_why(-EAGAIN, enq_open(&other, unit_space(), NULL), "4096");
+    want_why(-EAGAIN, enq_open(&other, unit_space(), NULL), "8192 sessions");
     shm_store(&map->sessions[SESSIONS_MAX - 1].ref, 0);
     want(ENQ_OK, enq_open(&other, unit_space(), NULL));
     enq_close(other);
@@ -278,7 +278,7 @@ static void *enter_and_stay(void *arg)
     int rc = enq_find(c->e, "x", &handle);
 
     if (rc != ENQ_NOTHELD) {
-        want_why(-EAGAIN, rc, "4096");
+        want_why(-EAGAIN, rc, "16384 threads");
         shm_add(&c->refused, 1);
     }
     shm_add(&c->in, 1);
@@ -287,28 +287,55 @@ static void *enter_and_stay(void *arg)
     return NULL;
 }
 
-/* The helper thread has a slot; the main thread has none here. */
-TEST(there_is_room_for_so_many_threads_and_no_more)
+#define REAL 3000u
+
+/* All slots but the last so many are written full, as if this thread had
+   them. */
+static void fill_all_but(struct map *map, uint32_t n)
 {
-    pthread_t *threads = calloc(THREADS_MAX, sizeof(*threads));
-    struct crowd_of_threads c = {unit_open(), 0, 0, 0};
+    for (uint32_t i = 0; i < THREADS_MAX - n; i++) {
+        struct thread_slot *slot = &map->threads[i];
+
+        if (shm_load(&slot->ref) != 0)
+            continue;
+        shm_store((uint32_t *)&slot->life, (uint32_t)gettid());
+        shm_store(&slot->ref, 1u << THREAD_BITS | i);
+    }
+    shm_store(&map->h->threads_high, THREADS_MAX);
+}
+
+static void crowd_comes(struct crowd_of_threads *c, unsigned n)
+{
+    static pthread_t threads[REAL + 1];
     pthread_attr_t attr;
 
+    c->in = c->refused = c->go = 0;
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, 65536);
-    for (unsigned i = 0; i < THREADS_MAX; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], &attr, enter_and_stay, &c),
+    for (unsigned i = 0; i < n; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], &attr, enter_and_stay, c),
             0);
-    eventually(shm_load(&c.in) == THREADS_MAX);
-    ck_assert_uint_eq(c.refused, 1);
-    shm_store_release(&c.go, 1);
-    sys.wake(&c.go, INT32_MAX);
-    for (unsigned i = 0; i < THREADS_MAX; i++)
+    eventually(shm_load(&c->in) == n);
+    shm_store_release(&c->go, 1);
+    sys.wake(&c->go, INT32_MAX);
+    for (unsigned i = 0; i < n; i++)
         pthread_join(threads[i], NULL);
-    ck_assert_uint_eq(stats(c.e).threads, 1);
+}
+
+/* Neither the helper thread's slot nor this thread's is among those. */
+TEST(there_is_room_for_so_many_threads_and_no_more)
+{
+    struct crowd_of_threads c = {unit_open(), 0, 0, 0};
+
+    lock_once(c.e);
+    fill_all_but(c.e->map, REAL);
+    for (unsigned n = REAL - 1; n <= REAL + 1; n++) {
+        crowd_comes(&c, n);
+        ck_assert_uint_eq(c.refused, n > REAL);
+        ck_assert_uint_eq(stats(c.e).threads, THREADS_MAX - REAL);
+    }
     lock_once(c.e);
     enq_close(c.e);
-    free(threads);
 }
 
 int main(void)

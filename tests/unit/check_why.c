@@ -36,6 +36,7 @@ static const struct {
     {-5005, ENQ_ENAMESPACE, "ENQ_ENAMESPACE", "namespace"},
     {-5006, ENQ_EGONE, "ENQ_EGONE", "removed"},
     {-5007, ENQ_ELEASE, "ENQ_ELEASE", "lease"},
+    {-5008, ENQ_EDIFFERS, "ENQ_EDIFFERS", "otherwise"},
     {-EINVAL, -EINVAL, "EINVAL", "Invalid"},
     {-ENOSPC, -ENOSPC, "ENOSPC", "space"},
     {-EROFS, -EROFS, "EROFS", "Read-only"},
@@ -57,7 +58,7 @@ TEST(the_list_of_results_is_the_pinned_one)
 #define X(name, value, text) n += (value) == (name);
     ENQ_RESULT_MAP(X)
 #undef X
-    ck_assert_uint_eq(n, 20);
+    ck_assert_uint_eq(n, 21);
 }
 
 TEST(modes_and_deaths_have_their_pinned_values)
@@ -101,9 +102,33 @@ TEST(a_sentence_that_is_too_long_is_cut)
     memset(text, 'x', 99999);
     text[99999] = '\0';
     why(-EINVAL, "%s", text);
-    ck_assert_uint_ge(strlen(enq_why()), 100);
-    ck_assert_uint_lt(strlen(enq_why()), 1000);
+    ck_assert_uint_ge(strlen(enq_why()), ENQ_KEY_BYTES + 3 * ENQ_OWNER_BYTES);
+    ck_assert_uint_lt(strlen(enq_why()), WHY_BYTES);
+    ck_assert_str_eq(strchr(enq_why(), '.'), "...");
     free(text);
+}
+
+TEST(a_sentence_is_one_line_whatever_it_quotes)
+{
+    char text[1000] = "";
+
+    why(-EINVAL, "\"%s\" is unknown", "a\nfree\x1b[2J\x7f\tb");
+    ck_assert_str_eq(enq_why(), "\"a\\x0afree\\x1b[2J\\x7f\\x09b\" is unknown");
+    memset(text, '\n', sizeof(text) - 1);
+    why(-EINVAL, "%s", text);
+    ck_assert_uint_lt(strlen(enq_why()), WHY_BYTES);
+    ck_assert_ptr_null(strchr(enq_why(), '\n'));
+    ck_assert_str_eq(strchr(enq_why(), '.'), "...");
+}
+
+TEST(a_copy_that_is_cut_says_so)
+{
+    char out[8];
+
+    why_copy(out, sizeof(out), "1234567");
+    ck_assert_str_eq(out, "1234567");
+    why_copy(out, sizeof(out), "12345678");
+    ck_assert_str_eq(out, "1234...");
 }
 
 static void *complain(void *nothing)
@@ -140,6 +165,8 @@ int main(void)
     ADD(before_anything_went_wrong_there_is_a_sentence);
     ADD(a_fault_is_explained_where_it_is_found);
     ADD(a_sentence_that_is_too_long_is_cut);
+    ADD(a_sentence_is_one_line_whatever_it_quotes);
+    ADD(a_copy_that_is_cut_says_so);
     ADD(each_thread_has_its_own_sentence);
     ADD(the_library_has_the_version_of_the_header);
     return unit_end();

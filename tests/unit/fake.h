@@ -20,8 +20,8 @@ struct fake {
     char address[200];
     char in[1 << 17];
     size_t n;
-    char line[1 << 16]; /* the last request */
-    int keepalive_ms;
+    char line[1 << 16];         /* the last request */
+    int keepalive_ms, grace_ms; /* what it tells */
 };
 
 static inline void fake_begin(struct fake *f)
@@ -31,6 +31,7 @@ static inline void fake_begin(struct fake *f)
 
     memset(f, 0, sizeof(*f));
     f->keepalive_ms = 5000;
+    f->grace_ms = 10000;
     unit_path("bridge", path);
     ck_assert_uint_lt(strlen(path), sizeof(a.sun_path));
     memcpy(a.sun_path, path, strlen(path) + 1);
@@ -92,25 +93,37 @@ static inline unsigned long long fake_number(const struct fake *f)
     return strtoull(at + strlen("\"reqUUID\":\""), NULL, 10);
 }
 
-/* Its answer: the members before reqUUID. */
+/* An answer: the members before reqUUID. */
+static inline void fake_answer_to(struct fake *f, unsigned long long number,
+    const char *members)
+{
+    fake_say(f, "{%s,\"reqUUID\":\"%llu\"}\n", members, number);
+}
+
+/* To the last one. */
 static inline void fake_answer(struct fake *f, const char *members)
 {
-    fake_say(f, "{%s,\"reqUUID\":\"%llu\"}\n", members, fake_number(f));
+    fake_answer_to(f, fake_number(f), members);
+}
+
+static inline void fake_hear_hello(struct fake *f)
+{
+    f->n = 0;
+    f->fd = accept(f->listener, NULL, NULL);
+    ck_assert_int_ge(f->fd, 0);
+    fake_hear(f, "\"hello\"");
 }
 
 static inline void fake_greet(struct fake *f, const char *session, bool resumed)
 {
     char members[400];
 
-    f->n = 0;
-    f->fd = accept(f->listener, NULL, NULL);
-    ck_assert_int_ge(f->fd, 0);
-    fake_hear(f, "\"hello\"");
+    fake_hear_hello(f);
     snprintf(members, sizeof(members),
         "\"RC\":\"0\",\"RESULT\":0,\"SESSION\":\"%s\",\"VERSION\":1,\"GRACE\":"
-        "10000,\"KEEPALIVE\":%d,\"RESUMED\":%s,\"LIMITS\":{\"max-request\":"
+        "%d,\"KEEPALIVE\":%d,\"RESUMED\":%s,\"LIMITS\":{\"max-request\":"
         "65536,\"list-max\":1000}",
-        session, f->keepalive_ms, resumed ? "true" : "false");
+        session, f->grace_ms, f->keepalive_ms, resumed ? "true" : "false");
     fake_answer(f, members);
 }
 
@@ -160,6 +173,23 @@ static inline void asker_begin(struct asker *a, struct enq *e,
     a->e = e;
     a->req = req;
     ck_assert_int_eq(pthread_create(&a->thread, NULL, asker_main, a), 0);
+}
+
+static inline void *asker_valid(void *arg)
+{
+    struct asker *a = arg;
+
+    a->rc = enq_valid(a->e, a->grant.handle);
+    snprintf(a->why, sizeof(a->why), "%s", enq_why());
+    return NULL;
+}
+
+static inline void asker_begin_valid(struct asker *a, struct enq *e,
+    enq_handle handle)
+{
+    a->e = e;
+    a->grant.handle = handle;
+    ck_assert_int_eq(pthread_create(&a->thread, NULL, asker_valid, a), 0);
 }
 
 static inline void *asker_start_set(void *arg)

@@ -1,0 +1,160 @@
+/*
+ * tie.c - floor 2: a lock that lasts as long as our memory (see tie.h).
+ */
+#include "segment/tie.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/id.h"
+#include "base/why.h"
+
+/* Beyond any file's end, and apart from the registry's byte. */
+#define TIES_AT (UINT64_C(1) << 62)
+#define TIES_MASK (TIES_AT - 1)
+
+/*
+ * A child that is forked between the open and the madvise would have the lock
+ * as well, for as long as it lives: so fork waits. (The child of a bare clone()
+ * runs no handler: then the end of its parent may be seen only with its own,
+ * where /proc does not show it.)
+ */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static bool registered;
+
+static void prepare(void)
+{
+    pthread_mutex_lock(&mutex);
+}
+
+static void in_parent(void)
+{
+    pthread_mutex_unlock(&mutex);
+}
+
+static void in_child(void)
+{
+    pthread_mutex_init(&mutex, NULL);
+}
+
+/* No signal meanwhile: its handler might fork. */
+static int begin(sigset_t *before)
+{
+    sigset_t all;
+    int rc = 0;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, before);
+    if (!registered) /* ours is under process_enter() */
+        rc = pthread_atfork(prepare, in_parent, in_child);
+    if (rc == 0) {
+        registered = true;
+        pthread_mutex_lock(&mutex);
+        return 0;
+    }
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+    return why(-rc, "out of memory for what fork is to do");
+}
+
+static void end(const sigset_t *before)
+{
+    pthread_mutex_unlock(&mutex);
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+static bool is_same_file(int a, int b)
+{
+    struct stat sa, sb;
+
+    return fstat(a, &sa) == 0 && fstat(b, &sb) == 0 && sa.st_ino == sb.st_ino &&
+        sa.st_dev == sb.st_dev;
+}
+
+/* A description that nobody else has. Not by /proc/self/fd, which need not be
+   there. */
+static int open_again(int fd, const char *path)
+{
+    int again = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+
+    if (again < 0)
+        return why(errno == ENOENT ? -EAGAIN : -errno, "cannot open %s: %s",
+            path, strerror(errno));
+    if (is_same_file(fd, again))
+        return again;
+    close(again);
+    return why(-EAGAIN, "%s was removed and made again", path);
+}
+
+static struct flock byte_at(uint64_t at)
+{
+    return (struct flock){.l_type = F_WRLCK,
+        .l_whence = SEEK_SET,
+        .l_start = (off_t)at,
+        .l_len = 1};
+}
+
+/* Of 2^62 bytes two processes do not choose the same. */
+static uint64_t lock_any(int fd)
+{
+    uint8_t random[16];
+    struct flock lock;
+    uint64_t at;
+
+    id_random(random);
+    memcpy(&at, random, sizeof(at));
+    at = TIES_AT | (at & TIES_MASK);
+    if (at == (uint64_t)INT64_MAX)
+        at--;
+    lock = byte_at(at);
+    return fcntl(fd, F_OFD_SETLK, &lock) == 0 ? at : 0;
+}
+
+static bool is_locked(int fd, uint64_t at)
+{
+    struct flock lock = byte_at(at);
+
+    return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+static int map_alone(int fd, const char *path, size_t bytes, void **base,
+    uint64_t *at)
+{
+    int own = open_again(fd, path);
+
+    if (own < 0)
+        return own;
+    *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+        MAP_SHARED | MAP_NORESERVE, own, 0);
+    if (*base == MAP_FAILED) {
+        close(own);
+        return why(-ENOMEM,
+            "cannot map %s: %zu bytes of address space (RLIMIT_AS?)", path,
+            bytes);
+    }
+    /* a child must not act through it; and its page tables are not copied */
+    madvise(*base, bytes, MADV_DONTFORK);
+    *at = lock_any(own);
+    close(own);
+    if (*at != 0 && !is_locked(fd, *at))
+        *at = 0; /* it hung on the descriptor alone */
+    return 0;
+}
+
+int tie_map(int fd, const char *path, size_t bytes, void **base, uint64_t *at)
+{
+    sigset_t before;
+    int rc = begin(&before);
+
+    if (rc != 0)
+        return rc;
+    rc = map_alone(fd, path, bytes, base, at);
+    end(&before);
+    return rc;
+}

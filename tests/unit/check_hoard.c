@@ -1,0 +1,352 @@
+/*
+ * check_hoard.c - room that its session does not use any more is anybody's: of
+ * sessions that live on, idle or stopped, in every size; and what is over is
+ * taken before anybody is told that there is no room.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "api/attachment.h"
+#include "base/atomic.h"
+#include "table/page.h"
+#include "unit.h"
+
+#define SLOTS 210
+
+static struct enq *open_for(uint32_t slots)
+{
+    struct enq_open_opts opts = {
+        .size = sizeof(opts), .slots = slots, .owner = "me"};
+
+    return unit_open_with(&opts);
+}
+
+/* What a key is: long ones need a large entry. */
+static const char *field(unsigned i, bool large)
+{
+    static char text[300];
+
+    snprintf(text, sizeof(text), "%0*u", large ? 200 : 1, i);
+    return text;
+}
+
+static int lock_one(struct enq *e, unsigned i, bool large, struct enq_grant *g)
+{
+    return unit_lock(e, "n", field(i, large), ENQ_MODE_X, g);
+}
+
+/* As many as there is room for. */
+static unsigned take_all(struct enq *e, bool large, struct enq_grant *g)
+{
+    struct enq_grant none;
+    unsigned n = 0;
+
+    while (n < SLOTS && lock_one(e, n, large, &g[n]) == ENQ_OK)
+        n++;
+    if (n == SLOTS)
+        want(ENQ_EFULL, lock_one(e, n, large, &none));
+    ck_assert_uint_eq(n, large ? SLOTS / 7 : SLOTS);
+    return n;
+}
+
+static void give_all(struct enq *e, unsigned n, const struct enq_grant *g)
+{
+    for (unsigned i = 0; i < n; i++)
+        want(ENQ_OK, enq_unlock(e, g[i].handle, g[i].token));
+}
+
+/* --- another process that has what we need --- */
+
+struct hoarder {
+    bool large, run_out; /* what it takes, and whether it gives nothing back */
+    unsigned spared;     /* it keeps every so manieth lock */
+    uint32_t idle, go_home;
+    pid_t pid;
+    struct enq_grant g[SLOTS];
+};
+
+static void keep_some(struct hoarder *h, struct enq *e, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (h->spared == 0 || i % h->spared != 0)
+            want(ENQ_OK, enq_unlock(e, h->g[i].handle, h->g[i].token));
+}
+
+static void take_for_a_moment(struct hoarder *h, struct enq *e)
+{
+    for (unsigned i = 0; i < SLOTS; i++)
+        want(ENQ_OK,
+            enq_lock(e,
+                ENQ_REQ(.name = "n", .key = {field(i, false)},
+                    .mode = ENQ_MODE_X, .ttl_ms = 30),
+                &h->g[i]));
+}
+
+/* Does nothing any more after it has had all: its thread sleeps elsewhere. */
+static int hoard(void *arg)
+{
+    struct hoarder *h = arg;
+    struct enq *e = open_for(SLOTS);
+
+    if (h->run_out)
+        take_for_a_moment(h, e);
+    else
+        keep_some(h, e, take_all(e, h->large, h->g));
+    shm_store_release(&h->idle, 1);
+    while (!shm_load(&h->go_home))
+        unit_nap();
+    enq_close(e);
+    return 0;
+}
+
+static struct hoarder *begin(bool large, bool run_out, unsigned spared)
+{
+    struct hoarder *h = unit_shared(sizeof(*h));
+
+    h->large = large;
+    h->run_out = run_out;
+    h->spared = spared;
+    h->pid = unit_fork(hoard, h);
+    eventually(shm_load_acquire(&h->idle));
+    return h;
+}
+
+static void end(struct hoarder *h)
+{
+    shm_store(&h->go_home, 1);
+    unit_join(h->pid);
+}
+
+static const struct {
+    bool has, needs; /* large ones */
+} sizes[] = {{false, false}, {true, true}, {false, true}, {true, false}};
+
+TEST(what_an_idle_process_gave_back_is_anybodys)
+{
+    struct hoarder *h = begin(sizes[_i].has, false, 0);
+    bool large = sizes[_i].needs;
+    struct enq *e = open_for(SLOTS);
+    struct enq_grant g[SLOTS];
+
+    eventually(lock_one(e, 0, large, &g[0]) == ENQ_OK);
+    for (unsigned i = 1; i < (large ? SLOTS / 7 : SLOTS); i++)
+        want(ENQ_OK, lock_one(e, i, large, &g[i]));
+    unit_healthy(e);
+    give_all(e, large ? SLOTS / 7 : SLOTS, g);
+    for (unsigned i = 0; i < SLOTS; i++) /* to nobody else's lock */
+        want(ENQ_NOTHELD, enq_unlock(e, h->g[i].handle, 0));
+    unit_healthy(e);
+    end(h);
+    unit_healthy(e);
+    enq_close(e);
+}
+
+TEST(who_has_given_room_back_takes_it_again)
+{
+    struct hoarder *h = begin(false, false, 0);
+    struct enq *e = open_for(SLOTS), *f = open_for(SLOTS);
+    struct enq_grant g[SLOTS];
+
+    for (int round = 0; round < 20; round++) {
+        struct enq *one = round % 2 ? e : f;
+        bool large = round % 3 == 0;
+
+        eventually(lock_one(one, 0, large, &g[0]) == ENQ_OK);
+        for (unsigned i = 1; i < (large ? SLOTS / 7 : SLOTS); i++)
+            want(ENQ_OK, lock_one(one, i, large, &g[i]));
+        give_all(one, large ? SLOTS / 7 : SLOTS, g);
+        unit_healthy(one);
+    }
+    end(h);
+    enq_close(f);
+    enq_close(e);
+}
+
+TEST(what_ran_out_of_an_idle_process_is_anybodys)
+{
+    struct hoarder *h = begin(false, true, 0);
+    struct enq *e = open_for(SLOTS);
+    struct enq_grant g[SLOTS];
+
+    for (unsigned i = 0; i < SLOTS; i++)
+        eventually(unit_lock(e, "other", field(i, false), ENQ_MODE_X, &g[i]) ==
+            ENQ_OK);
+    unit_healthy(e);
+    end(h);
+    enq_close(e);
+}
+
+TEST(a_page_with_one_lock_in_it_stays_where_it_is)
+{
+    struct hoarder *h = begin(false, false, 7);
+    struct enq *e = open_for(SLOTS);
+    struct enq_grant g;
+    int64_t began = unit_now_ms();
+    char report[512];
+
+    for (int i = 0; i < 20; i++)
+        want_why(ENQ_EFULL, lock_one(e, 1, false, &g), "is full");
+    /* nobody is asked, and so nobody waited for */
+    ck_assert_int_lt(unit_now_ms() - began, unit_patience_ms());
+    for (unsigned i = 0; i < SLOTS; i++)
+        want(i % 7 ? ENQ_NOTHELD : ENQ_OK, enq_valid(e, h->g[i].handle));
+    want(1, enq_doctor(e, 0, report, sizeof(report)));
+    ck_assert_msg(strstr(report, "no page is left") != NULL, "%s", report);
+    end(h);
+    eventually(lock_one(e, 1, false, &g) == ENQ_OK);
+    enq_close(e);
+}
+
+TEST(who_is_stopped_keeps_his_room_and_is_named)
+{
+    struct hoarder *h = begin(false, false, 0);
+    struct enq *e = open_for(SLOTS);
+    struct enq_grant g;
+    char name[32];
+    int status;
+
+    snprintf(name, sizeof(name), "process %d, say,", (int)h->pid);
+    kill(h->pid, SIGSTOP);
+    ck_assert_int_eq(waitpid(h->pid, &status, WUNTRACED), h->pid);
+    want_why(ENQ_EFULL, lock_one(e, 0, false, &g), name);
+    want_why(ENQ_EFULL, lock_one(e, 0, false, &g), name);
+    unit_healthy(e);
+    kill(h->pid, SIGCONT);
+    eventually(lock_one(e, 0, false, &g) == ENQ_OK);
+    end(h);
+    enq_close(e);
+}
+
+/* --- this process --- */
+
+static struct {
+    struct enq *e;
+    uint32_t idle, go_home;
+    struct enq_grant g[SLOTS];
+} other;
+
+static void *take_and_sleep(void *nothing)
+{
+    give_all(other.e, take_all(other.e, false, other.g), other.g);
+    shm_store_release(&other.idle, 1);
+    while (!shm_load(&other.go_home))
+        unit_nap();
+    return nothing;
+}
+
+TEST(what_lies_in_the_magazine_of_a_sleeping_thread_is_ours)
+{
+    struct enq_grant g[SLOTS];
+    pthread_t thread;
+
+    other.e = open_for(SLOTS);
+    pthread_create(&thread, NULL, take_and_sleep, NULL);
+    eventually(shm_load_acquire(&other.idle));
+    for (unsigned i = 0; i < SLOTS; i++)
+        eventually(lock_one(other.e, i, false, &g[i]) == ENQ_OK);
+    unit_healthy(other.e);
+    give_all(other.e, SLOTS, g);
+    shm_store(&other.go_home, 1);
+    pthread_join(thread, NULL);
+    want(ENQ_OK, lock_one(other.e, 0, false, &g[0]));
+    unit_healthy(other.e);
+    enq_close(other.e);
+}
+
+TEST(our_own_pages_serve_both_sizes)
+{
+    struct enq *e = open_for(SLOTS);
+    struct enq_grant g[SLOTS];
+
+    for (int round = 0; round < 20; round++) {
+        bool large = round % 2;
+        give_all(e, take_all(e, large, g), g);
+        unit_healthy(e);
+    }
+    enq_close(e);
+}
+
+/* Nobody else is asked, and no helper thread waited for. */
+TEST(our_own_pages_serve_both_sizes_at_once)
+{
+    struct enq *e = open_for(SLOTS);
+    struct thread *t = thread_enter(e->map);
+    struct enq_grant g[SLOTS];
+    struct entry *entry;
+
+    give_all(e, take_all(e, false, g), g);
+    want(ENQ_OK, slab_take_large(&e->session, t, &entry));
+    ck_assert_uint_eq(entry_payload_room(e->map, entry), LARGE_PAYLOAD);
+    slab_give(&e->session, t, entry);
+    ck_assert_uint_eq(e->map->h->wanted, 0);
+    enq_close(e);
+}
+
+/* --- given back one by one --- */
+
+TEST(only_a_page_with_nothing_in_it_is_given_up)
+{
+    struct enq *e = open_for(SLOTS);
+    session_ref_t ref = e->session.ref;
+    struct enq_grant g;
+    uint32_t page;
+
+    want(ENQ_OK, lock_one(e, 0, false, &g));
+    page = e->session.pages[0];
+    ck_assert(!page_give_up(e->map, page, ref)); /* held, and in a magazine */
+    want(ENQ_OK, enq_unlock(e, g.handle, g.token));
+    ck_assert(!page_give_up(e->map, page, ref));
+    slab_shed(&e->session);
+    ck_assert_uint_eq(e->session.n_pages, 0);
+    ck_assert_uint_eq(e->map->pages[page].owner, 0);
+    ck_assert(!page_give_up(e->map, page, ref)); /* it is not ours any more */
+    want(ENQ_OK, lock_one(e, 0, false, &g));
+    ck_assert_uint_eq(e->map->pages[page].owner, ref);
+    ck_assert(!page_give_up(e->map, page, ref ^ 1));
+    unit_healthy(e);
+    enq_close(e);
+}
+
+TEST(a_thread_that_was_stripped_goes_on)
+{
+    struct enq *e = open_for(SLOTS);
+    struct enq_grant g[100];
+
+    for (unsigned n = 1; n < 100; n++) {
+        for (unsigned i = 0; i < n; i++)
+            want(ENQ_OK, lock_one(e, i, false, &g[i]));
+        for (unsigned i = 0; i < n; i++) {
+            if (i == n / 2)
+                slab_shed(&e->session);
+            want(ENQ_OK, enq_unlock(e, g[i].handle, g[i].token));
+        }
+        if (n % 3 == 0)
+            slab_shed(&e->session);
+    }
+    slab_shed(&e->session);
+    slab_shed(&e->session);
+    give_all(e, take_all(e, true, other.g), other.g);
+    give_all(e, take_all(e, false, other.g), other.g);
+    unit_healthy(e);
+    enq_close(e);
+}
+
+int main(void)
+{
+    unit_begin("hoard");
+    ADD_LOOP(what_an_idle_process_gave_back_is_anybodys, LENGTH(sizes));
+    ADD(who_has_given_room_back_takes_it_again);
+    ADD(what_ran_out_of_an_idle_process_is_anybodys);
+    ADD(a_page_with_one_lock_in_it_stays_where_it_is);
+    ADD(who_is_stopped_keeps_his_room_and_is_named);
+    ADD(what_lies_in_the_magazine_of_a_sleeping_thread_is_ours);
+    ADD(our_own_pages_serve_both_sizes);
+    ADD(our_own_pages_serve_both_sizes_at_once);
+    ADD(only_a_page_with_nothing_in_it_is_given_up);
+    ADD(a_thread_that_was_stripped_goes_on);
+    return unit_end();
+}

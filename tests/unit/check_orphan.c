@@ -1,0 +1,273 @@
+/*
+ * check_orphan.c - which locks could be inherited, and one taken over by its
+ * handle.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "peer.h"
+#include "told.h"
+
+struct walk {
+    uint64_t at;
+    struct enq_orphan found[1024];
+    size_t n;
+    unsigned calls;
+};
+
+/* To its end, with so much room in each call. */
+static size_t walk(struct enq *e, struct walk *w, size_t room)
+{
+    struct enq_orphan part[64];
+    size_t got;
+    int rc;
+
+    w->n = 0;
+    w->calls = 0;
+    do {
+        rc = enq_orphans(e, &w->at, part, room, &got);
+        ck_assert_msg(rc == ENQ_OK || rc == ENQ_PENDING, "%s", enq_why());
+        ck_assert_uint_le(got, room);
+        ck_assert_uint_le(w->n + got, LENGTH(w->found));
+        memcpy(&w->found[w->n], part, got * sizeof(part[0]));
+        w->n += got;
+        w->calls++;
+    } while (rc == ENQ_PENDING);
+    return w->n;
+}
+
+struct leaver {
+    unsigned n;
+    bool closes;
+    const char *peer;
+};
+
+static int leaves(void *leaver)
+{
+    const struct leaver *l = leaver;
+    struct enq *e = unit_open();
+    struct enq_grant g;
+    char field[16];
+
+    for (unsigned i = 0; i < l->n; i++) {
+        struct enq_req req = leased(field, l->peer);
+
+        snprintf(field, sizeof(field), "%u", i);
+        req.name = l->peer == NULL ? "own" : l->peer;
+        want(ENQ_OK, enq_lock(e, &req, &g));
+    }
+    if (l->closes)
+        enq_close(e);
+    else
+        kill(getpid(), SIGKILL);
+    return 0;
+}
+
+/* Another process: killed, or at its end. */
+static void leave(unsigned n, const char *peer, bool closes)
+{
+    struct leaver l = {n, closes, peer};
+
+    if (closes)
+        unit_join(unit_fork(leaves, &l));
+    else
+        unit_killed(unit_fork(leaves, &l));
+}
+
+TEST(what_is_left_is_told_of_and_stays_where_it_is)
+{
+    struct enq *e = unit_open();
+    struct walk w = {0};
+    struct enq_info info;
+
+    leave(1, "10.1.2.3#x", _i != 0);
+    ck_assert_uint_eq(walk(e, &w, 64), 1);
+    ck_assert_str_eq(w.found[0].peer, "10.1.2.3#x");
+    info = listed(e);
+    ck_assert_uint_eq(w.found[0].handle, info.handle);
+    ck_assert_uint_ne(w.found[0].holder, 0);
+    ck_assert_uint_eq(info.orphaned, 1);
+    enq_close(e);
+}
+
+/* Not again and again: whoever looks each second is to pay for nothing. */
+TEST(it_is_told_of_once_until_somebody_else_leaves_something)
+{
+    struct enq *e = unit_open();
+    struct walk w = {0};
+    uint64_t begun;
+
+    leave(2, "p", true);
+    ck_assert_uint_eq(walk(e, &w, 64), 2);
+    begun = w.at;
+    leave(3, NULL, true); /* for himself */
+    leave(0, NULL, true);
+    ck_assert_uint_eq(walk(e, &w, 64), 0);
+    ck_assert_uint_eq(w.at, begun);
+    leave(1, "q", true);
+    ck_assert_uint_eq(walk(e, &w, 64), 3);
+    ck_assert_uint_ne(w.at, begun);
+    enq_close(e);
+}
+
+TEST(who_looks_for_the_first_time_is_told_of_all)
+{
+    struct walk w = {0};
+    struct enq *e;
+
+    leave(5, "p", _i != 0);
+    e = unit_open();
+    ck_assert_uint_eq(walk(e, &w, 64), 5);
+    enq_close(e);
+}
+
+/* A page is told of as a whole: none twice in a walk, none passed over. */
+TEST(each_is_told_of_once_in_a_walk)
+{
+    static struct walk w;
+    struct enq *e = unit_open();
+
+    memset(&w, 0, sizeof(w));
+    leave(500, "p", true);
+    ck_assert_uint_eq(walk(e, &w, ENQ_ORPHANS_LEAST + (unsigned)_i), 500);
+    ck_assert_uint_ge(w.calls, 500 / (ENQ_ORPHANS_LEAST + (unsigned)_i));
+    for (size_t i = 0; i < w.n; i++)
+        for (size_t k = 0; k < i; k++)
+            ck_assert_uint_ne(w.found[i].handle, w.found[k].handle);
+    for (size_t i = 0; i < w.n; i++)
+        ck_assert_uint_eq(w.found[i].holder, w.found[0].holder);
+    enq_close(e);
+}
+
+TEST(what_is_somebodys_is_not_told_of)
+{
+    struct enq *e = unit_open(), *other = unit_open();
+    struct enq_req req = leased("a", "p"), own = leased("b", NULL);
+    struct enq_grant g, of_own;
+    struct enq_info info;
+    struct walk w = {0};
+
+    want(ENQ_OK, enq_lock(other, &req, &g));
+    want(ENQ_OK, enq_lock(other, &own, &of_own));
+    ck_assert_uint_eq(walk(e, &w, 64), 0);
+    want_why(ENQ_REFUSED, enq_inherit_lock(e, g.handle, &info), "lives");
+    want(ENQ_OK, enq_abandon(other, g.handle, g.token));
+    enq_close(other);
+    ck_assert_uint_eq(walk(e, &w, 64), 0);
+    want(ENQ_REFUSED, enq_inherit_lock(e, g.handle, &info));
+    enq_close(e);
+}
+
+TEST(one_is_taken_over_by_its_handle_and_by_nobody_else_then)
+{
+    struct enq *e = unit_open(), *other = unit_open();
+    struct enq_info info, before;
+    struct walk w = {0};
+
+    leave(2, "p", _i != 0);
+    ck_assert_uint_eq(walk(e, &w, 64), 2);
+    want(ENQ_OK, enq_inherit_lock(e, w.found[1].handle, &info));
+    ck_assert_uint_eq(info.handle, w.found[1].handle);
+    ck_assert_int_eq(info.pid, getpid());
+    ck_assert_str_eq(info.peer, "p");
+    ck_assert_uint_eq(info.orphaned, 0);
+    want(ENQ_REFUSED, enq_inherit_lock(other, w.found[1].handle, &before));
+    want(ENQ_REFUSED, enq_inherit_lock(e, w.found[1].handle, &before));
+    w.at = 0;
+    ck_assert_uint_eq(walk(other, &w, 64), 1);
+    want(ENQ_OK, enq_renew(e, info.handle, info.token, TTL_MS));
+    want(ENQ_OK, enq_unlock(e, info.handle, info.token));
+    want(ENQ_NOTHELD, enq_inherit_lock(e, info.handle, &info));
+    unit_healthy(e);
+    enq_close(other);
+    enq_close(e);
+}
+
+/* Whoever inherits and is gone in turn is another holder. */
+static int inherits_and_dies(void *unused)
+{
+    struct enq *e = unit_open();
+    struct enq_info info;
+    struct walk w = {0};
+
+    (void)unused;
+    ck_assert_uint_eq(walk(e, &w, 64), 3);
+    want(ENQ_OK, enq_inherit_lock(e, w.found[0].handle, &info));
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+TEST(what_an_heir_leaves_is_told_of_as_his)
+{
+    struct enq *e = unit_open();
+    struct walk w = {0};
+    uint64_t first;
+    unsigned others = 0;
+
+    leave(3, "p", true);
+    ck_assert_uint_eq(walk(e, &w, 64), 3);
+    first = w.found[0].holder;
+    unit_killed(unit_fork(inherits_and_dies, NULL));
+    ck_assert_uint_eq(walk(e, &w, 64), 3);
+    for (unsigned i = 0; i < 3; i++)
+        others += w.found[i].holder != first;
+    ck_assert_uint_eq(others, 1);
+    enq_close(e);
+}
+
+TEST(a_kept_one_has_its_ttl_again)
+{
+    struct enq_req req = leased("a", "p");
+    struct enq *before = unit_open(), *e = unit_open();
+    struct enq_info info;
+    struct enq_grant g;
+
+    req.on_death = ENQ_DEATH_KEEP;
+    want(ENQ_OK, enq_lock(before, &req, &g));
+    enq_close(before);
+    ck_assert_int_eq(listed(e).ttl_left_ms, ENQ_FOREVER);
+    want(ENQ_OK, enq_inherit_lock(e, g.handle, &info));
+    ck_assert_int_gt(info.ttl_left_ms, 0);
+    ck_assert_uint_eq(info.token, g.token);
+    enq_close(e);
+}
+
+TEST(both_need_room_and_more_than_a_look)
+{
+    struct enq_open_opts look = {
+        .size = sizeof(look), .flags = ENQ_OPEN_READONLY};
+    struct enq *e = unit_open(), *looker = unit_open_with(&look);
+    struct enq_orphan left[ENQ_ORPHANS_LEAST];
+    struct enq_info info;
+    uint64_t at = 0;
+    size_t got = 9;
+
+    want_why(-EINVAL, enq_orphans(e, NULL, left, LENGTH(left), &got), "room");
+    want_why(-EINVAL, enq_orphans(e, &at, NULL, LENGTH(left), &got), "room");
+    want_why(-EINVAL, enq_orphans(e, &at, left, LENGTH(left) - 1, &got), "21");
+    want_why(-EINVAL, enq_orphans(e, &at, left, LENGTH(left), NULL), "room");
+    ck_assert_uint_eq(got, 0);
+    want_why(-EINVAL, enq_inherit_lock(e, 1, NULL), "nowhere");
+    want(ENQ_NOTHELD, enq_inherit_lock(e, 1, &info));
+    want(-EROFS, enq_orphans(looker, &at, left, LENGTH(left), &got));
+    want(-EROFS, enq_inherit_lock(looker, 1, &info));
+    enq_close(looker);
+    enq_close(e);
+}
+
+int main(void)
+{
+    unit_begin("orphan");
+    ADD_LOOP(what_is_left_is_told_of_and_stays_where_it_is, 2);
+    ADD(it_is_told_of_once_until_somebody_else_leaves_something);
+    ADD_LOOP(who_looks_for_the_first_time_is_told_of_all, 2);
+    ADD_LOOP(each_is_told_of_once_in_a_walk, 3);
+    ADD(what_is_somebodys_is_not_told_of);
+    ADD_LOOP(one_is_taken_over_by_its_handle_and_by_nobody_else_then, 2);
+    ADD(what_an_heir_leaves_is_told_of_as_his);
+    ADD(a_kept_one_has_its_ttl_again);
+    ADD(both_need_room_and_more_than_a_look);
+    return unit_end();
+}
