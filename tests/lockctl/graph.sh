@@ -30,7 +30,7 @@ waits()
 # The lines without what no two runs have in common.
 plain()
 {
-    sed -E 's/, for [0-9]+m?s \((pid [0-9]+ lockctl|process gone)\)$//' "$tmp/out"
+    sed -E 's/, for [0-9]+m?s \((pid [0-9]+ lockctl(-guard)?|process gone)\)$//' "$tmp/out"
 }
 
 # Nothing ---------------------------------------------------------------------
@@ -190,7 +190,8 @@ exits 'odd names' 0 graph
 is 'odd names, a line each' 2 "$(wc -l <"$tmp/out")"
 is 'odd names, no control characters' 0 \
     "$(tr -d '\n' <"$tmp/out" | grep -c '[[:cntrl:]]')"
-out_has 'odd names are shown' 'q"u\\o&lt;te\\x0a\\x1b\[31m\\xe9 ü -> has it: E k"e'
+out_has 'odd names are shown' \
+    '^ +"q\\"u\\\\o&lt;te\\x0a\\x1b\[31m\\xe9 ü ->" has it: E k"e'
 holds '' nobody/1
 holds '' nobody/2
 waits '' nobody/1
@@ -232,8 +233,8 @@ if has_json_reader; then
     exits 'odd names, dot' 0 graph --dot
     is 'odd names, dot: nodes' 4 "$(dot 'len(j["names"])')"
     is 'odd names, dot: labels' \
-        'q"u\o&lt;te\x0a\x1b[31m\xe9 ü ->|\xe2\x80\xae;|nobody by name|nobody by name' \
-        "$(dot '"|".join(sorted(j["names"], key=lambda n: (n[0] != "q", n)))')"
+        '"q\"u\\o&lt;te\x0a\x1b[31m\xe9 ü ->"|"\xe2\x80\xae;"|nobody by name|nobody by name' \
+        "$(dot '"|".join(sorted(j["names"], key=lambda n: (n[1] != "q", n)))')"
     is 'odd names, dot: nobody is not himself' 1 \
         "$(dot 'sum(e[0] == "nobody by name" for e in j["edges"])')"
     exits 'odd names, JSON' 0 graph --json

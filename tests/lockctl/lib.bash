@@ -14,7 +14,7 @@ if ! LOCKCTL=$(realpath -e "$LOCKCTL"); then
 fi
 tmp=$(mktemp -d)
 touch "$tmp/out" "$tmp/err"
-space_name=enq-lockctl-$$
+space_name=enq-${ENQ_TEST_MARK-}lockctl-$$
 export ENQ_SPACE=shm:$space_name
 unset ENQ_OWNER NO_COLOR ENQ_LOG
 n_passed=0 n_failed=0 n_skipped=0

@@ -7,8 +7,8 @@
 "$LOCKCTL" lock -t 60 -o B -m S product/Printer/A4 >/dev/null
 "$LOCKCTL" lock -t 120 -o C -m X customer/4711 >/dev/null
 start run -o D order/1 sleep 60
-holder=$pid
 within 5 is_held order/1
+holder=$("$LOCKCTL" list --only pid order/1) # the guardian's
 start lock -o W1 -w 60 order/1
 waiter=$pid
 within 5 somebody_waits order/1
@@ -23,7 +23,7 @@ out_has 'columns' \
     '^OBJECT +ARGUMENT +MODE +OWNER +PID +COMMAND +STATE +AGE +TTL +TOKEN +ID$'
 out_has 'a row' \
     '^product +Computer +E +A +- +- +orphaned +[0-9]+m?s +none +[0-9]+ +[0-9a-f-]{36}$'
-out_has 'a living holder' "^order +1 +E +D +$holder +lockctl +held +"
+out_has 'a living holder' "^order +1 +E +D +$holder +lockctl-guard +held +"
 out_has 'a waiter is indented and marked' \
     "^  order +1 +E\* +W1 +$waiter +lockctl +waiting +[0-9]+m?s +- +- +"
 is 'waiters are below their holder, in order' 'D W1 W2' \
@@ -135,7 +135,7 @@ if has_json_reader; then
     is 'list --json: waiters' W1,W2 \
         "$(json "$tmp/out" "','.join(w['owner'] for w in ${order}['waiters'])")"
     is 'list --json: pid' "$holder" "$(json "$tmp/out" "${order}['pid']")"
-    is 'list --json: command' lockctl "$(json "$tmp/out" "${order}['command']")"
+    is 'list --json: command' lockctl-guard "$(json "$tmp/out" "${order}['command']")"
     is 'list --json: state' held "$(json "$tmp/out" "${order}['state']")"
     is 'list --json: a waiter' waiting \
         "$(json "$tmp/out" "${order}['waiters'][0]['state']")"
@@ -152,7 +152,7 @@ if has_json_reader; then
     exits 'evil names --json' 0 list --json evil
     is 'evil owner survives' "$(printf '%s' "$evil" | od -An -c)" \
         "$(json "$tmp/out" 'j["locks"][0]["owner"]' | head -c -1 | od -An -c)"
-    is 'a byte that is not UTF-8' "'caf\\xe9'" \
+    is 'a byte that is not UTF-8' "'caf\\udce9'" \
         "$(json "$tmp/out" 'ascii(j["locks"][0]["argument"][0])')"
     is 'a quote' '"q"' "$(json "$tmp/out" 'j["locks"][0]["argument"][3]')"
     exits 'list --json of nothing' 0 list --json nothing

@@ -63,6 +63,23 @@ true_that 'the next wait is seen' within 5 n_wait 1 queue
 kill -KILL "$pid"
 true_that 'who is killed waits no more' within 5 n_wait 0 queue
 
+# A bridge that does not answer any more ---------------------------------------
+
+export ENQ_SPACE="unix:$tmp/socket?grace=500"
+start run -v suspect -- sleep 1000
+true_that 'the program runs' within 10 grep -q 'got suspect' "$tmp/bg.err"
+kill -STOP "$bridge"
+ended 'a program whose lock may be another'\''s is ended' 79
+err_has 'and why' "lost suspect: .*has not answered .*another's; ending sleep"
+kill -CONT "$bridge"
+start run -v -t 60 hiccup -- sleep 1
+true_that 'the next program runs' within 10 grep -q 'got hiccup' "$tmp/bg.err"
+for _ in 1 2 3; do
+    kill -STOP "$bridge"
+    kill -CONT "$bridge"
+done
+ended 'one whose bridge has stood still for a moment is not' 0
+
 # What cannot be --------------------------------------------------------------
 
 exits 'nobody listens' 69 -S unix:/nowhere/at/all list

@@ -207,9 +207,6 @@ kill -KILL "$pid"
 wait "$pid" 2>/dev/null
 true_that 'the program dies with a killed lockctl' within 5 is_gone "$child"
 true_that 'the lock of a killed lockctl is free' within 5 is_free dead
-start run left sh -c 'setsid sleep 0.5 & exit 2'
-ended 'what the program leaves behind is not waited for' 2
-true_that 'it runs without the lock' is_free left
 
 # Loss ------------------------------------------------------------------------
 
@@ -297,9 +294,10 @@ start_program -t 0.3 ttl/1 --
 token=$("$LOCKCTL" list --only token ttl/1)
 sleep 0.7
 is 'the ttl is renewed' "$token" "$("$LOCKCTL" list --only token ttl/1)"
-kill -STOP "$pid"
-true_that 'a stopped lockctl loses the lock' within 5 is_free ttl/1
-kill -CONT "$pid"
+guardian=$("$LOCKCTL" list --only pid ttl/1)
+kill -STOP "$guardian"
+true_that 'a stopped guardian loses the lock' within 5 is_free ttl/1
+kill -CONT "$guardian"
 ended 'and says so when it goes on' 79
 true_that 'its program is gone' is_gone "$child"
 start_program ttl/2 --

@@ -110,6 +110,24 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
     as_nobody lock b
     is 'readable: lock' 77 $?
     rm -f "$file"
+    as_nobody lock a
+    is 'a stranger makes the space' 65534 "$(stat -c %u "$file")"
+    for command in list 'lock a' 'who a' 'run a true' doctor stats; do
+        # shellcheck disable=SC2086
+        exits "a stranger's space: $command" 77 $command
+    done
+    err_has 'whose it is, and what to say' \
+        "$space_name belongs to user nobody \(65534\), .*\?owner=nobody"
+    exits 'a strangers space, named' 75 -S "$ENQ_SPACE?owner=nobody" who a
+    exits 'by number' 75 -S "$ENQ_SPACE?owner=65534" lock a
+    ENQ_SPACE="$ENQ_SPACE?owner=nobody" exits 'by environment' 75 who a
+    exits 'a typo there' 64 -S "$ENQ_SPACE?onwer=nobody" who a
+    err_has 'a typo there is said' '\?onwer. is no option'
+    exits 'of an unknown user' 64 -S "$ENQ_SPACE?owner=no-such" who a
+    rm -f "$file"
+    exits 'not there yet' 69 -S "$ENQ_SPACE?owner=nobody" lock a
+    true_that 'not made for him' test ! -e "$file"
+    err_has 'not there yet: who makes it' 'only user nobody .* can make it'
     mkdir -m 755 "$tmp/closed"
     as_nobody -S "$tmp/closed/space" lock a
     true_that 'a closed directory' test $? -ne 0
@@ -201,5 +219,49 @@ if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
     is 'no logind, no warning' 0 "$(grep -c '^warning' "$tmp/out")"
 else
     skip 'full, read-only, RemoveIPC (no mount namespace)'
+fi
+
+# memory cgroups --------------------------------------------------------------
+
+# Of either version, one of our own: which may be refused to root as well.
+make_cgroup() { # its limit in bytes
+    local at
+    for at in /sys/fs/cgroup/memory /sys/fs/cgroup /sys/fs/cgroup/unified; do
+        group=$at/enq-${ENQ_TEST_MARK:-}$$
+        [ -e "$at/cgroup.procs" ] && mkdir "$group" 2>/dev/null || continue
+        for limit in memory.limit_in_bytes memory.max; do
+            [ -w "$group/$limit" ] && echo "$1" >"$group/$limit" && return
+        done
+        rmdir "$group"
+    done 2>/dev/null
+    return 1
+}
+in_cgroup() { # command...
+    # shellcheck disable=SC2016
+    ENQ_SPACE=$ENQ_SPACE.cgroup \
+        sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' sh \
+        "$group" "$@" >"$tmp/out" 2>"$tmp/err"
+}
+if make_cgroup 12M; then
+    in_cgroup "$LOCKCTL" lock cgroup
+    in_cgroup "$LOCKCTL" doctor
+    is 'a memory limit that is near is no finding' 0 $?
+    out_has 'doctor warns of it' \
+        "^warning: the memory cgroup .*${group##*/} has .* of 12288 KiB left"
+    in_cgroup "$LOCKCTL" doctor --json
+    out_has 'in JSON, too' '"warnings":.*of 12288 KiB left'
+    mkdir "$group/below"
+    group=$group/below
+    in_cgroup "$LOCKCTL" doctor
+    out_has 'a limit above counts as well' 'cgroup .* of 12288 KiB left'
+    rmdir "$group"
+    group=${group%/below}
+    echo 4G >"$group/$limit"
+    in_cgroup "$LOCKCTL" doctor
+    is 'a memory limit that is far, no warning' 0 \
+        "$(grep -c 'memory cgroup .* of 4194304 KiB' "$tmp/out")"
+    rmdir "$group"
+else
+    skip 'memory cgroups (none can be made)'
 fi
 finish

@@ -12,7 +12,7 @@
 
 const struct opt args_global[] = {
     OPT_AS_IS('S', "space", "ADDRESS",
-        "the lock space: shm:NAME or /path/to/file", space),
+        "the lock space: shm:NAME or /path (another's: ?owner=USER)", space),
     OPT_AS_IS(0, "json", NULL, "print JSON", json),
     OPT(0, "color", "WHEN", "auto, always or never", set_color),
     OPT_AS_IS('q', "quiet", NULL, "do not explain ordinary refusals", quiet),

@@ -144,12 +144,12 @@ static void explain(struct ask *ask, int result)
 
     ask->result = result;
     if (result == ENQ_CANCELLED)
-        snprintf(ask->why, sizeof(ask->why),
-            "the request for %.300s was cancelled: somebody unlocked or broke "
+        text_format(ask->why, sizeof(ask->why),
+            "the request for %s was cancelled: somebody unlocked or broke "
             "it while it waited",
             spec);
     else
-        snprintf(ask->why, sizeof(ask->why), "%.300s: %s", spec,
+        text_format(ask->why, sizeof(ask->why), "%s: %s", spec,
             enq_strerror(result));
 }
 
@@ -214,7 +214,7 @@ const char *ask_text(const struct ask *ask, char *out, size_t n)
 {
     if (ask->n == 1)
         return ask->object->spec;
-    snprintf(out, n, "%s and %u more", ask->object->spec, ask->n - 1);
+    text_format(out, n, "%s and %u more", ask->object->spec, ask->n - 1);
     return out;
 }
 
@@ -285,7 +285,7 @@ int ask_lock(struct ask *ask, const struct signals *signals)
         q.notice_at_ms = system_now_ms() + NOTICE_AFTER_MS;
     ask->at = 0;
     ask->result = start(&q);
-    snprintf(ask->why, sizeof(ask->why), "%s", enq_why());
+    text_format(ask->why, sizeof(ask->why), "%s", enq_why());
     if (ask->result != ENQ_OK)
         ask->at = blocked_one(ask->grant, ask->n);
     if (ask->result == ENQ_PENDING)

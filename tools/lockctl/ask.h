@@ -27,7 +27,7 @@ struct ask {
     struct enq_grant grant[ENQ_SET_MAX];
     unsigned at; /* which lock it was that could not be had, or is gone */
     int result;
-    char why[512];
+    char why[4096];
     int signal; /* > 0: this one ended the wait; nothing is held */
 };
 

@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "json.h"
 #include "rows.h"
+#include "text.h"
 #include "values.h"
 
 /* They all name their lock by its id. */
@@ -30,14 +31,14 @@ static int change_open(struct cli *cli, struct change *c)
 /* libenq knows a handle here: the user's name for the lock goes before. */
 static int say_change(const struct change *c, int rc)
 {
-    char why[ENQ_ID_BYTES + 512];
+    char why[TEXT_BYTES];
     struct refusal refusal = {
         .result = rc,
         .why = why,
         .blocker = &c->grant.blocker,
     };
 
-    snprintf(why, sizeof(why), "%s%s%s", c->handle != 0 ? c->id : "",
+    text_format(why, sizeof(why), "%s%s%s", c->handle != 0 ? c->id : "",
         c->handle != 0 ? ": " : "", enq_why());
     return say_refusal(c->cli, &refusal);
 }

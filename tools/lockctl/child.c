@@ -4,6 +4,7 @@
 #include "child.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -12,18 +13,30 @@
 
 #include "lockctl.h"
 #include "system.h"
+#include "tree.h"
 
 #define LOOK_AGAIN_MS 10
 
+/* Above what shells and scripts use for descriptors of their own, if the limit
+   permits. */
+#define LIFE_FD_FROM 200
+
+static void inherit_life(int fd)
+{
+    if (fd >= 0 && fcntl(fd, F_DUPFD, LIFE_FD_FROM) < 0)
+        fcntl(fd, F_SETFD, 0);
+}
+
 /* Between fork and exec. lockctl may be gone before it could be watched. */
-static void become_program(char **argv, pid_t parent, bool own_group,
+static void become_program(const struct child *child, char **argv, pid_t parent,
     const sigset_t *mask)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(RUN_FAILED);
-    if (own_group)
+    if (child->own_group)
         setpgid(0, 0);
+    inherit_life(child->life_fd);
     sigprocmask(SIG_SETMASK, mask, NULL);
     execvp(argv[0], argv);
     int error = errno;
@@ -38,9 +51,10 @@ bool child_start(struct child *child, char **argv,
 
     child->name = argv[0];
     child->reaped = false;
+    child->any_left = true;
     child->pid = fork();
     if (child->pid == 0)
-        become_program(argv, parent, child->own_group, &signals->before);
+        become_program(child, argv, parent, &signals->before);
     if (child->pid < 0)
         return false;
     if (child->own_group)
@@ -50,66 +64,79 @@ bool child_start(struct child *child, char **argv,
 
 static void send_signal(const struct child *child, int number)
 {
-    if (child->own_group)
-        kill(-child->pid, number);
-    else if (!child->reaped)
-        kill(child->pid, number);
+    if (child->reaped)
+        tree_signal(number, 0);
+    else
+        kill(child->own_group ? -child->pid : child->pid, number);
 }
 
-/* What the terminal sends reaches a program in lockctl's group by itself. */
+/* What has left the program's group, or ignores INT as a shell's "&" does, is
+   still to be ended by whoever waits for it. But it does not hear of a hang-up,
+   which is why it has left. */
+static void end_rest(int number)
+{
+    if (number == SIGINT || number == SIGQUIT || number == SIGTERM)
+        tree_signal(SIGTERM, 0);
+}
+
+/* What the terminal sends reaches a program in the front's group by itself; to
+   another the front passes it on, as for us. */
 void child_signal(const struct child *child, struct signal_seen seen)
 {
     bool has_it = seen.from_tty && !child->own_group;
+    bool comes_again = seen.from_tty && !seen.passed_on;
 
-    if (seen.number != 0 && seen.number != SIGCHLD && !has_it)
+    if (child->reaped)
+        end_rest(seen.number);
+    else if (signal_is_for_program(seen.number) && !has_it && !comes_again)
         send_signal(child, seen.number);
 }
 
-static void take_status(struct child *child, int status)
+/* Of others there are those that the program has left behind. */
+static void note_end(void *context, pid_t pid, int status)
 {
+    struct child *child = context;
+
+    if (pid != child->pid)
+        return;
     child->reaped = true;
-    if (WIFSIGNALED(status))
-        child->status = SIGNALLED + WTERMSIG(status);
-    else
-        child->status = WEXITSTATUS(status);
+    child->status = WIFSIGNALED(status) ? SIGNALLED + WTERMSIG(status)
+                                        : WEXITSTATUS(status);
 }
 
-/* Of others there are some in child_end() only: see there. */
-bool child_has_ended(struct child *child)
+void child_look(struct child *child)
 {
-    int status;
-    pid_t pid;
-
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        if (pid == child->pid)
-            take_status(child, status);
-    return child->reaped;
+    child->any_left = tree_reap(note_end, child);
 }
 
-/* A group lasts as long as any of its members, and its number is not given
-   to a new process meanwhile. */
-static bool anybody_left(struct child *child)
+void child_kill(const struct child *child)
 {
-    if (!child_has_ended(child))
-        return true;
-    return child->own_group && kill(-child->pid, 0) == 0;
+    if (!child->reaped)
+        kill(child->pid, SIGKILL);
 }
 
-/* Who dies after its parent would stay a member of the group until init takes
-   notice, which not every container's does: lockctl takes its place. */
+/* Where /proc does not show who there is, the group will do. */
+static void end_politely(const struct child *child)
+{
+    if (tree_signal(SIGTERM, 0) >= 0) {
+        tree_signal(SIGCONT, 0); /* the stopped cannot hear TERM */
+        return;
+    }
+    send_signal(child, SIGTERM);
+    send_signal(child, SIGCONT);
+}
+
 void child_end(struct child *child, int64_t grace_ms,
     const struct signals *signals)
 {
     int64_t deadline_ms = system_now_ms() + grace_ms;
-    int status;
 
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
-    send_signal(child, SIGTERM);
-    send_signal(child, SIGCONT); /* the stopped cannot hear TERM */
-    while (anybody_left(child) && system_now_ms() < deadline_ms)
+    end_politely(child);
+    for (child_look(child); child->any_left && system_now_ms() < deadline_ms;
+         child_look(child))
         child_signal(child, signals_wait(signals, -1, LOOK_AGAIN_MS));
-    if (anybody_left(child))
+    if (child->any_left && !child->reaped)
         send_signal(child, SIGKILL);
-    if (!child->reaped && waitpid(child->pid, &status, 0) == child->pid)
-        take_status(child, status);
+    tree_end(signals, note_end, child);
+    child->any_left = false;
 }

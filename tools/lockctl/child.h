@@ -11,31 +11,38 @@
 
 struct child {
     const char *name;
+    int life_fd; /* it and what it starts have a copy; -1: none */
     pid_t pid;
     bool own_group; /* it leads a process group of its own */
     bool reaped;
-    int status; /* as a shell gives it: its exit code or 128 + n */
+    bool any_left; /* it, or whatever it has started, has not ended */
+    int status;    /* as a shell gives it: its exit code or 128 + n */
 };
 
 /*
  * child_start - run a program, found by PATH, without a shell.
  *
  * Only the main thread may call it: the program is killed when the thread
- * that started it ends, and the main thread ends with lockctl.
+ * that started it ends, and the main thread ends with lockctl. Call
+ * tree_adopt() before.
  *
  * Returns false when there can be no new process.
  */
 bool child_start(struct child *child, char **argv,
     const struct signals *signals);
 
-/* Passes a signal on. */
+/* Passes a signal on: to the program and its group. When it has ended, INT,
+   QUIT and TERM are a TERM to whatever it has left. */
 void child_signal(const struct child *child, struct signal_seen seen);
 
-/* Has it ended? Does not wait. */
-bool child_has_ended(struct child *child);
+/* What has ended, into `reaped` and `any_left`. Does not wait. */
+void child_look(struct child *child);
 
-/* TERM, and KILL to whoever of it is left after `grace_ms`. Returns when it
-   is gone. */
+/* As the kernel would if we were killed; what it has started goes on. */
+void child_kill(const struct child *child);
+
+/* TERM to all, and KILL to whoever is left after `grace_ms`. Returns when all
+   are gone. */
 void child_end(struct child *child, int64_t grace_ms,
     const struct signals *signals);
 

@@ -13,6 +13,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "cgroup.h"
 #include "commands.h"
 #include "json.h"
 #include "text.h"
@@ -21,13 +22,13 @@
 #define REPORT_BYTES 65536
 #define SYSTEM_UID_MAX 999 /* logind spares these */
 #define FEW_BYTES (16u << 20)
-#define MOST_WARNINGS 2
+#define MOST_WARNINGS 3
 
 struct doctor {
     const struct cli *cli;
     struct enq *e;
     char report[REPORT_BYTES];
-    char warning[MOST_WARNINGS][512];
+    char warning[MOST_WARNINGS][1024];
     int n_warnings;
 };
 
@@ -95,6 +96,21 @@ static void warn_of_full_disk(struct doctor *d, const char *path)
         path, (unsigned long long)left / 1024, (unsigned long long)all / 1024);
 }
 
+/* Against a full file system there is an error code, and none against this. */
+static void warn_of_cgroup(struct doctor *d)
+{
+    struct cgroup_memory memory;
+
+    if (!cgroup_memory(&memory) ||
+        (memory.left >= FEW_BYTES && memory.left >= memory.limit / 20))
+        return;
+    snprintf(d->warning[d->n_warnings++], sizeof(d->warning[0]),
+        "the memory cgroup %s has %llu KiB of %llu KiB left: a table that "
+        "grows past that gets a process killed, and no error; give it more",
+        memory.path, (unsigned long long)memory.left / 1024,
+        (unsigned long long)memory.limit / 1024);
+}
+
 static void look_around(struct doctor *d)
 {
     struct enq_stats stats = {.size = sizeof(stats)};
@@ -103,6 +119,7 @@ static void look_around(struct doctor *d)
         return;
     warn_of_logout(d, stats.space);
     warn_of_full_disk(d, stats.space);
+    warn_of_cgroup(d);
 }
 
 /* The report -------------------------------------------------------------- */
@@ -126,11 +143,19 @@ static void put_text_line(const char *line)
     printf("%s\n", clean);
 }
 
+static void put_warning(const char *warning)
+{
+    char clean[TEXT_BYTES];
+
+    text_clean(clean, sizeof(clean), warning);
+    printf("warning: %s\n", clean);
+}
+
 static void print_text(struct doctor *d, bool healthy)
 {
     each_line(d->report, put_text_line);
     for (int i = 0; i < d->n_warnings; i++)
-        printf("warning: %s\n", d->warning[i]);
+        put_warning(d->warning[i]);
     printf(healthy ? "healthy\n" : "not healthy\n");
 }
 

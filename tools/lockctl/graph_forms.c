@@ -88,11 +88,8 @@ static int end_order(const void *a, const void *b)
 }
 
 /* Within a label dot reads entities as well as backslashes. */
-static void dot_text(const char *text)
+static void dot_text(const char *clean)
 {
-    char clean[TEXT_BYTES];
-
-    text_clean(clean, sizeof(clean), text);
     for (const char *c = clean; *c != '\0'; c++) {
         if (*c == '&')
             fputs("&amp;", stdout);
@@ -105,8 +102,11 @@ static void dot_text(const char *text)
 
 static void dot_node(size_t number, const char *owner, bool in_circle)
 {
+    char clean[TEXT_BYTES];
+
+    text_quoted(clean, sizeof(clean), owner);
     printf("  n%zu [label=\"", number);
-    dot_text(owner[0] != '\0' ? owner : "nobody by name");
+    dot_text(owner[0] != '\0' ? clean : "nobody by name");
     printf("\"%s];\n", in_circle ? ", color=red, penwidth=2" : "");
 }
 

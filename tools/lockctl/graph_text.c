@@ -16,7 +16,7 @@ static void put_owner(const char *owner)
 {
     char clean[TEXT_BYTES];
 
-    text_clean(clean, sizeof(clean), owner);
+    text_quoted(clean, sizeof(clean), owner);
     fputs(owner[0] != '\0' ? clean : "nobody by name", stdout);
 }
 
@@ -29,7 +29,7 @@ static void put_process(int32_t pid)
         return;
     }
     if (system_command(pid, command))
-        text_clean(clean, sizeof(clean), command);
+        text_quoted(clean, sizeof(clean), command);
     printf("pid %d%s%s", (int)pid, clean[0] != '\0' ? " " : "", clean);
 }
 
@@ -37,16 +37,15 @@ static void put_process(int32_t pid)
 static void put_line(const char *mark, const struct enq_info *info,
     const char *verb)
 {
-    char spec[KEY_SPEC_BYTES], clean[TEXT_BYTES], age[32];
+    char spec[KEY_SPEC_BYTES], age[32];
     struct key key;
 
     key_of_info(&key, info);
     key_spec(spec, &key);
-    text_clean(clean, sizeof(clean), spec);
     text_duration(age, sizeof(age), info->age_ms);
     fputs(mark, stdout);
     put_owner(info->owner);
-    printf(" %s %c %s, for %s (", verb, row_mode(info), clean, age);
+    printf(" %s %c %s, for %s (", verb, row_mode(info), spec, age);
     put_process(info->pid);
     printf(")\n");
 }

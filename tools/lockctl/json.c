@@ -46,20 +46,25 @@ void json_break(void)
     line_due = true;
 }
 
+/* What is not fit to be shown is escaped. A byte that is no UTF-8 becomes half
+   of a surrogate pair, as Python writes and reads it: no other text does. */
 static void put_quoted(const char *s)
 {
     putchar('"');
     while (*s != '\0') {
         uint32_t code;
         size_t n = text_sequence(s, &code);
-        if (n == 0 || code < 0x20 || code == 0x7f) {
-            printf("\\u%04x", (unsigned char)*s);
-            s++;
+        if (n == 0) {
+            printf("\\udc%02x", (unsigned char)*s++);
             continue;
         }
-        if (code == '"' || code == '\\')
-            putchar('\\');
-        printf("%.*s", (int)n, s);
+        if (!text_is_fit(code)) {
+            printf("\\u%04x", (unsigned)code);
+        } else {
+            if (code == '"' || code == '\\')
+                putchar('\\');
+            printf("%.*s", (int)n, s);
+        }
         s += n;
     }
     putchar('"');

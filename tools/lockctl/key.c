@@ -4,7 +4,10 @@
  */
 #include "key.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "text.h"
 
 static void add_field(struct key *key, const char *field, bool literal)
 {
@@ -54,15 +57,23 @@ int key_order(const struct key *a, const struct key *b)
     return order;
 }
 
-/* Appends a part, with a '\' before what would end or change it. */
+/* Appends a part, with a '\' before what would end or change it, and what is
+   not fit to be seen as \xHH. */
 static char *put_part(char *at, const char *part, bool literal_at)
 {
+    const char *from = part;
+
     if (literal_at)
         *at++ = '\\';
-    for (; *part != '\0'; part++) {
-        if (*part == '/' || *part == '\\')
+    while (*from != '\0') {
+        size_t n = text_fit_name(part, from);
+        if (n == 0)
+            at += sprintf(at, "\\x%02x", (unsigned char)*from++);
+        if (n == 1 && (*from == '/' || *from == '\\'))
             *at++ = '\\';
-        *at++ = *part;
+        memcpy(at, from, n);
+        at += n;
+        from += n;
     }
     return at;
 }

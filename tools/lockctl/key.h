@@ -28,7 +28,7 @@ int key_order(const struct key *a, const struct key *b);
 
 /* The spec form, that enq_spec_parse() reads: of the object's name alone, of
    the fields alone, of both. */
-#define KEY_SPEC_BYTES 2048
+#define KEY_SPEC_BYTES 4096
 void key_name_spec(char out[KEY_SPEC_BYTES], const struct key *key);
 void key_fields_spec(char out[KEY_SPEC_BYTES], const struct key *key);
 void key_spec(char out[KEY_SPEC_BYTES], const struct key *key);

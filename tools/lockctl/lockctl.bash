@@ -25,7 +25,9 @@ _lockctl_options()
 
     case $1 in
     lock) echo "$take --heartbeat --keep $global" ;;
-    run) echo "$take --heartbeat --exit-code --grace --foreground $global" ;;
+    run)
+        echo "$take --heartbeat --exit-code --grace --foreground --kill $global"
+        ;;
     wait) echo "--mode --owner --wait $global" ;;
     watch) echo "--owner --interval --wait $global" ;;
     unlock | promote) echo "--token $global" ;;

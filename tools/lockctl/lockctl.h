@@ -85,7 +85,7 @@ struct cli {
     uint64_t token;
     int32_t pid;
     int busy_status;
-    bool keep, waiting, foreground, fix;
+    bool keep, waiting, foreground, fix, kill;
     bool no_deadlock, dot, fail;
     bool limited; /* wait_ms was given where there is no limit without */
 };

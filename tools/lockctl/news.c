@@ -7,6 +7,7 @@
 
 #include "ask.h"
 #include "json.h"
+#include "text.h"
 
 static const char *event_name(enum enq_event_kind kind)
 {
@@ -24,7 +25,9 @@ static const char *event_name(enum enq_event_kind kind)
 
 static void put_json(const struct ask *ask, const struct enq_event *event)
 {
-    const char *owner = event->grant.blocker.owner;
+    char owner[TEXT_BYTES];
+
+    text_quoted(owner, sizeof(owner), event->grant.blocker.owner);
 
     json_open('{');
     json_key_string("event", event_name(event->kind));
@@ -42,8 +45,9 @@ static void put_json(const struct ask *ask, const struct enq_event *event)
 
 static void say_event(const struct ask *ask, const struct enq_event *event)
 {
-    const char *owner = event->grant.blocker.owner;
+    char owner[TEXT_BYTES];
 
+    text_quoted(owner, sizeof(owner), event->grant.blocker.owner);
     if (event->kind == ENQ_EVENT_EXPIRING)
         say("the ttl of %s is nearly over: \"lockctl renew %s\" extends it",
             ask->object[ask->at].spec, ask->id[ask->at]);
@@ -57,12 +61,14 @@ static void say_event(const struct ask *ask, const struct enq_event *event)
 static int explain_end(struct ask *ask, const struct enq_event *event)
 {
     int result = event->kind == ENQ_EVENT_EXPIRED ? ENQ_EXPIRED : event->result;
-    const char *owner = event->grant.blocker.owner;
+    char owner[TEXT_BYTES];
+
+    text_quoted(owner, sizeof(owner), event->grant.blocker.owner);
 
     if (result == ENQ_NOTHELD)
-        snprintf(ask->why, sizeof(ask->why), "somebody else unlocked it");
+        text_format(ask->why, sizeof(ask->why), "somebody else unlocked it");
     else
-        snprintf(ask->why, sizeof(ask->why), "%s%s%s", enq_strerror(result),
+        text_format(ask->why, sizeof(ask->why), "%s%s%s", enq_strerror(result),
             owner[0] != '\0' ? " of " : "", owner);
     return result;
 }
@@ -88,12 +94,29 @@ static bool is_ours(struct ask *ask, const struct enq_event *event)
     return false;
 }
 
+/* Its bridge has not answered for so long that it may be another's by now: it
+   is not ours to rely on, as if it were lost. Others end by their ttl alone. */
+static bool is_suspect(struct ask *ask, const struct enq_event *event)
+{
+    if (event->kind != ENQ_EVENT_SESSION || event->result != ENQ_ELEASE)
+        return false;
+    for (ask->at = 0; ask->at < ask->n; ask->at++)
+        if (enq_valid(ask->e, ask->grant[ask->at].handle) == ENQ_ELEASE) {
+            snprintf(ask->why, sizeof(ask->why), "%s", enq_why());
+            return true;
+        }
+    ask->at = 0;
+    return false;
+}
+
 int ask_news(struct ask *ask)
 {
     struct enq_event event;
     int rc;
 
     while ((rc = enq_next(ask->e, &event)) == ENQ_OK) {
+        if (is_suspect(ask, &event))
+            return ENQ_ELEASE;
         if (!is_ours(ask, &event))
             continue;
         rc = hear(ask, &event);
@@ -102,6 +125,6 @@ int ask_news(struct ask *ask)
     }
     if (rc == ENQ_PENDING)
         return ENQ_OK;
-    snprintf(ask->why, sizeof(ask->why), "%s", enq_why());
+    text_format(ask->why, sizeof(ask->why), "%s", enq_why());
     return rc;
 }

@@ -3,6 +3,7 @@
  */
 #include "json.h"
 #include "key.h"
+#include "peer.h"
 #include "rows.h"
 #include "system.h"
 #include "text.h"
@@ -11,6 +12,8 @@ const char *row_state(const struct enq_info *info)
 {
     if (info->waiting)
         return "waiting";
+    if (info->dying)
+        return "dying";
     return info->orphaned ? "orphaned" : "held";
 }
 
@@ -37,16 +40,24 @@ static void put_object(const struct enq_info *info)
     json_key_string("spec", spec);
 }
 
+static void json_key_text(const char *key, const char *text)
+{
+    json_key(key);
+    if (text[0] != '\0')
+        json_string(text);
+    else
+        json_null();
+}
+
 static void put_process(const struct enq_info *info)
 {
     char command[SYSTEM_COMMAND_BYTES];
+    struct peer peer;
 
     json_key_number("pid", info->pid);
-    json_key("peer");
-    if (info->peer[0] != '\0')
-        json_string(info->peer);
-    else
-        json_null();
+    peer_read(&peer, info);
+    json_key_text("peer", peer.host);
+    json_key_text("session", peer.session);
     json_key("command");
     if (info->pid > 0 && system_command(info->pid, command))
         json_string(command);

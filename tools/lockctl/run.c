@@ -1,10 +1,11 @@
 /*
  * run.c - lockctl run: a program under a lock.
  *
- * The lock ends with the program, and the program ends with the lock: lockctl
- * sleeps until a signal, or an event of the lock. Whatever happens to lockctl,
- * the program does not go on unlocked.
+ * The lock ends with the last process that the program has started, and these
+ * end with the lock: the guardian (front.h) sleeps until a signal, or an event
+ * of the lock. Whatever happens to lockctl, none of them goes on unlocked.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include "ask.h"
 #include "child.h"
 #include "commands.h"
+#include "front.h"
 #include "values.h"
 
 struct run {
@@ -21,16 +23,64 @@ struct run {
     struct ask ask;
     struct signals signals;
     struct child child;
+    struct front front;
+    bool orphaned; /* the front is dead */
+    bool told;     /* that something is left */
 };
 
-/* Until the program ends (ENQ_OK) or the lock is lost (why). */
+/* What is left is said to a person, once, if it does not end by itself. */
+#define NOTICE_AFTER_MS 300
+
+static int pause_ms(const struct run *run)
+{
+    bool is_seen = run->cli->verbose || isatty(STDERR_FILENO);
+
+    return run->child.reaped && is_seen && !run->told ? NOTICE_AFTER_MS : -1;
+}
+
+static void tell_of_rest(struct run *run)
+{
+    char text[512];
+
+    run->told = true;
+    say("%s has ended with %d; what it has started runs on, under %s",
+        run->child.name, run->child.status,
+        ask_text(&run->ask, text, sizeof(text)));
+}
+
+/* The kernel has sent it, as the front is dead: killed. */
+static void be_orphaned(struct run *run)
+{
+    if (run->orphaned || getppid() == run->front.pid)
+        return;
+    run->orphaned = true;
+    child_kill(&run->child);
+}
+
+/* Is it time to end what runs still? */
+static bool is_to_end(const struct run *run)
+{
+    return run->cli->kill && (run->child.reaped || run->orphaned);
+}
+
+/* Until all has ended (ENQ_OK) or the lock is lost (why). */
 static int guard(struct run *run)
 {
     for (;;) {
-        child_signal(&run->child,
-            signals_wait(&run->signals, run->ask.events_fd, -1));
-        if (child_has_ended(&run->child))
+        int ms = pause_ms(run);
+        struct signal_seen seen =
+            signals_wait(&run->signals, run->ask.events_fd, ms);
+
+        if (seen.number == SIGNAL_ORPHANED)
+            be_orphaned(run);
+        child_signal(&run->child, seen);
+        child_look(&run->child);
+        if (run->child.any_left && is_to_end(run))
+            child_end(&run->child, run->cli->grace_ms, &run->signals);
+        if (!run->child.any_left)
             return ENQ_OK;
+        if (ms >= 0 && seen.number == 0)
+            tell_of_rest(run);
         int rc = ask_news(&run->ask);
         if (rc != ENQ_OK)
             return rc;
@@ -64,15 +114,18 @@ static int ended(struct run *run)
 
 /* The program ------------------------------------------------------------- */
 
-static void tell_objects(const struct ask *ask, size_t n)
+/* As a list has them: there may be a newline in what the user wrote. */
+static void tell_objects(const struct ask *ask)
 {
-    char *text = malloc(n), *at = text;
+    char *text = malloc(ask->n * (size_t)KEY_SPEC_BYTES), *at = text;
 
     if (text == NULL)
         return;
-    for (unsigned i = 0; i < ask->n; i++)
-        at += sprintf(at, "%s%s", ask->object[i].spec,
-            i + 1 < ask->n ? "\n" : "");
+    for (unsigned i = 0; i < ask->n; i++) {
+        key_spec(at, &ask->object[i].key);
+        at += strlen(at);
+        *at++ = i + 1 < ask->n ? '\n' : '\0';
+    }
     setenv("ENQ_OBJECT", text, 1);
     free(text);
 }
@@ -82,18 +135,31 @@ static void tell_program(const struct ask *ask)
 {
     static char ids[ENQ_SET_MAX * 40], tokens[ENQ_SET_MAX * 24];
     char *id = ids, *token = tokens;
-    size_t n = 1;
 
     for (unsigned i = 0; i < ask->n; i++) {
         const char *end = i + 1 < ask->n ? "\n" : "";
 
         id += sprintf(id, "%s%s", ask->id[i], end);
         token += sprintf(token, "%" PRIu64 "%s", ask->grant[i].token, end);
-        n += strlen(ask->object[i].spec) + 1;
     }
     setenv("ENQ_LOCK_ID", ids, 1);
     setenv("ENQ_TOKEN", tokens, 1);
-    tell_objects(ask, n);
+    tell_objects(ask);
+}
+
+/* A bridge's session goes on for its grace period by itself. */
+static bool share_life(struct run *run)
+{
+    int fd = enq_life_fd(run->ask.e);
+
+    if (fd < 0 && fd != -EOPNOTSUPP) {
+        say("cannot keep the lock for what %s will start: %s",
+            run->cli->operand[1], enq_why());
+        return false;
+    }
+    run->child.life_fd = fd < 0 ? -1 : fd;
+    front_give(&run->front, run->child.life_fd);
+    return true;
 }
 
 /* In a group of its own a program could not read from the terminal. */
@@ -103,10 +169,13 @@ static int run_program(struct run *run)
 
     child->own_group = !run->cli->foreground && !isatty(STDIN_FILENO);
     tell_program(&run->ask);
+    if (!share_life(run))
+        return RUN_FAILED;
     if (!child_start(child, run->cli->operand + 1, &run->signals)) {
         say("cannot start a process for %s", run->cli->operand[1]);
         return RUN_FAILED;
     }
+    front_leave_group();
     return guard(run) == ENQ_OK ? ended(run) : lost_while_running(run);
 }
 
@@ -156,9 +225,17 @@ static int run_act(struct cli *cli)
         say("no descriptor left");
         return RUN_FAILED;
     }
-    rc = lock_and_run(&run);
-    ask_end(&run.ask);
-    return rc;
+    switch (front_fork(&run.front)) {
+    case 0:
+        rc = lock_and_run(&run);
+        ask_end(&run.ask);
+        return rc;
+    case -1:
+        say("cannot start a process for %s", cli->operand[1]);
+        return RUN_FAILED;
+    default:
+        return front_stay(&run.front, &run.signals, cli->operand[1]);
+    }
 }
 
 static const struct opt run_opts[] = {
@@ -177,8 +254,10 @@ static const struct opt run_opts[] = {
         set_ttl),
     OPT(0, "heartbeat", "SEC",
         "renew it each SEC (a third of the ttl), or: none", set_heartbeat),
-    OPT('g', "grace", "SEC", "from TERM to KILL when the lock is lost (5)",
+    OPT('g', "grace", "SEC", "from TERM to KILL when CMD is ended (5)",
         set_grace),
+    OPT_AS_IS('k', "kill", NULL, "end what CMD leaves running, do not wait",
+        kill),
     OPT_AS_IS('F', "foreground", NULL, "no process group of its own for CMD",
         foreground),
     OPT_END,
@@ -188,11 +267,13 @@ const struct command run_command = {
     .name = "run",
     .operands = "OBJ[/KEY...] [--] CMD...",
     .what = "Runs a program while holding a lock.",
-    .more = "Its exit code is the program's, 128+n after signal n; 75 the lock "
-            "was not\nobtained, 76 for a deadlock, 79 it was lost, 125 lockctl "
-            "failed, 126 CMD\ncannot be run, 127 CMD is not found. CMD finds "
-            "ENQ_LOCK_ID, ENQ_TOKEN and\nENQ_OBJECT in its environment; of "
-            "several locks (--also) a line for each.",
+    .more =
+        "The lock ends with the last process that CMD has started, even if "
+        "lockctl is\nkilled. The exit code is the program's, 128+n after "
+        "signal n; 75 the lock was\nnot obtained, 76 for a deadlock, 79 it "
+        "was lost, 125 lockctl failed, 126 CMD\ncannot be run, 127 CMD is "
+        "not found. CMD finds ENQ_LOCK_ID, ENQ_TOKEN and\nENQ_OBJECT in its "
+        "environment; of several locks (--also) a line for each.",
     .opts = run_opts,
     .least = 2,
     .most = -1,

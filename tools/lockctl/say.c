@@ -13,7 +13,7 @@
 #include "system.h"
 #include "text.h"
 
-#define LINE_BYTES 1024
+#define LINE_BYTES 4096
 
 static const struct {
     int result;
@@ -37,6 +37,7 @@ static const struct {
     {-ENOENT, NO_SPACE},
     {ENQ_EGONE, NO_SPACE},
     {ENQ_ELEASE, NO_SPACE},
+    {ENQ_EDIFFERS, USAGE},
     {ENQ_ENAMESPACE, NO_SPACE},
     {-ECONNREFUSED, NO_SPACE}, /* of a bridge, to the end */
     {-ECONNRESET, NO_SPACE},
@@ -75,7 +76,7 @@ void say(const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    text_vformat(text, sizeof(text), format, args);
     va_end(args);
     put_line(text);
 }
@@ -87,7 +88,7 @@ int say_usage(const struct cli *cli, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    text_vformat(text, sizeof(text), format, args);
     va_end(args);
     say("%s%s%s (see lockctl %s%s--help)", name ? name : "", name ? ": " : "",
         text, name ? name : "", name ? " " : "");
@@ -101,16 +102,21 @@ static char mode_letter(uint8_t mode)
     return mode >= ENQ_MODE_S && mode <= ENQ_MODE_O ? "?SEXO"[mode] : '?';
 }
 
-static void holder_process(char *out, size_t n, int32_t pid)
+static void holder_process(char *out, size_t n, int32_t pid, bool dying)
 {
-    char command[SYSTEM_COMMAND_BYTES];
+    char command[SYSTEM_COMMAND_BYTES], name[TEXT_BYTES];
 
-    if (pid == 0)
+    if (dying) {
+        text_format(out, n, "pid %d, dying: killed, and still in the kernel",
+            (int)pid);
+    } else if (pid == 0) {
         snprintf(out, n, "process gone");
-    else if (system_command(pid, command))
-        snprintf(out, n, "pid %d %s", (int)pid, command);
-    else
+    } else if (system_command(pid, command)) {
+        text_quoted(name, sizeof(name), command);
+        text_format(out, n, "pid %d %s", (int)pid, name);
+    } else {
         snprintf(out, n, "pid %d", (int)pid);
+    }
 }
 
 static void holder_ttl(char *out, size_t n, const struct enq_blocker *blocker)
@@ -126,16 +132,17 @@ static void holder_ttl(char *out, size_t n, const struct enq_blocker *blocker)
 
 void say_blocker_text(char *out, size_t n, const struct enq_blocker *blocker)
 {
-    char age[32], process[64], ttl[48] = "";
+    char age[32], process[512], ttl[48] = "", owner[TEXT_BYTES];
 
     text_duration(age, sizeof(age), blocker->age_ms);
-    holder_process(process, sizeof(process), blocker->pid);
+    holder_process(process, sizeof(process), blocker->pid, blocker->dying != 0);
     if (!blocker->waiting)
         holder_ttl(ttl, sizeof(ttl), blocker);
-    snprintf(out, n, "%s by %s (mode %c, %s) for %s%s",
+    text_quoted(owner, sizeof(owner), blocker->owner);
+    text_format(out, n, "%s by %s (mode %c, %s) for %s%s",
         blocker->waiting ? "waited for" : "held",
-        blocker->owner[0] != '\0' ? blocker->owner : "nobody by name",
-        mode_letter(blocker->mode), process, age, ttl);
+        owner[0] != '\0' ? owner : "nobody by name", mode_letter(blocker->mode),
+        process, age, ttl);
 }
 
 /* Refusals ---------------------------------------------------------------- */
@@ -150,7 +157,10 @@ static void put_json_blocker(const struct enq_blocker *blocker)
     json_key_string("id", blocker->id);
     json_key_number("pid", blocker->pid);
     json_key_string("mode", mode);
-    json_key_string("state", blocker->waiting ? "waiting" : "held");
+    json_key_string("state",
+        blocker->waiting     ? "waiting"
+            : blocker->dying ? "dying"
+                             : "held");
     json_key_number("age_ms", blocker->age_ms);
     json_key_ttl("ttl_left_ms", blocker->ttl_left_ms);
     json_key_number("queue", blocker->queue);
@@ -186,15 +196,15 @@ static void put_json(const struct refusal *refusal, const char *message)
 static void blocked_message(char *out, size_t n, const struct refusal *refusal)
 {
     const struct enq_blocker *blocker = refusal->blocker;
-    char holder[512], queue[48] = "";
+    char holder[LINE_BYTES], queue[48] = "";
 
     say_blocker_text(holder, sizeof(holder), blocker);
     if (blocker->queue > 0)
         snprintf(queue, sizeof(queue), "; %u waiting", blocker->queue);
     if (refusal->object == NULL)
-        snprintf(out, n, "%s; it is %s%s", refusal->why, holder, queue);
+        text_format(out, n, "%s; it is %s%s", refusal->why, holder, queue);
     else
-        snprintf(out, n, "%s%s is %s%s",
+        text_format(out, n, "%s%s is %s%s",
             refusal->result == ENQ_TIMEDOUT ? "wait time over: " : "",
             refusal->object, holder, queue);
 }
@@ -202,8 +212,8 @@ static void blocked_message(char *out, size_t n, const struct refusal *refusal)
 /* The circle is libenq's to tell; whoever reads it wants to know what next. */
 static void deadlock_message(char *out, size_t n, const struct refusal *refusal)
 {
-    snprintf(out, n,
-        "%.700s; so waiting would never end: give back what others wait for, "
+    text_format(out, n,
+        "%s; so waiting would never end: give back what others wait for, "
         "then ask again (\"lockctl graph\" shows who waits)",
         refusal->why);
 }
@@ -218,7 +228,7 @@ int say_refusal(const struct cli *cli, const struct refusal *refusal)
     else if (refusal->result == ENQ_DEADLOCK)
         deadlock_message(message, sizeof(message), refusal);
     else
-        snprintf(message, sizeof(message), "%s", refusal->why);
+        text_format(message, sizeof(message), "%s", refusal->why);
     if (!cli->quiet || refusal->result < 0)
         put_line(message);
     if (cli->json && !program_prints)
@@ -240,8 +250,8 @@ static int say_no_space(const struct cli *cli)
     char why[LINE_BYTES];
     struct refusal refusal = {.result = -ENOENT, .why = why};
 
-    snprintf(why, sizeof(why),
-        "%.800s; it comes into being with the first \"lockctl lock\", "
+    text_format(why, sizeof(why),
+        "%s; it comes into being with the first \"lockctl lock\", "
         "\"lockctl run\" or enq_open() on it",
         enq_why());
     return say_refusal(cli, &refusal);

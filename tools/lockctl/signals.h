@@ -10,6 +10,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct signals {
     int fd;
@@ -17,9 +18,13 @@ struct signals {
 };
 
 struct signal_seen {
-    int number;    /* 0: none */
-    bool from_tty; /* the terminal sent it to the whole foreground group */
+    int number;     /* 0: none */
+    bool from_tty;  /* the terminal sent it to the whole foreground group */
+    bool passed_on; /* by our parent: signals_pass_on() */
 };
+
+/* Only the kernel sends it: see front.h. */
+#define SIGNAL_ORPHANED (SIGRTMIN + 4)
 
 /* False: no descriptor left. Call it before any thread is started. */
 bool signals_take(struct signals *signals);
@@ -28,6 +33,12 @@ bool signals_take(struct signals *signals);
    time (-1: for ever) to pass. */
 struct signal_seen signals_wait(const struct signals *signals, int other_fd,
     int timeout_ms);
+
+/* To our own child, which takes signals in the same way. */
+void signals_pass_on(pid_t child, struct signal_seen seen);
+
+/* Is it one for a program, too? Not SIGCHLD, nor SIGNAL_ORPHANED. */
+bool signal_is_for_program(int number);
 
 /* Asks lockctl to end: not SIGCHLD, SIGCONT, SIGWINCH. */
 bool signal_ends(int number);

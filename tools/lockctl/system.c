@@ -10,15 +10,18 @@
 static void read_command(int32_t pid, char out[SYSTEM_COMMAND_BYTES])
 {
     char path[40];
+    size_t n;
 
     out[0] = '\0';
     snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
     FILE *f = fopen(path, "re");
     if (f == NULL)
         return;
-    if (fgets(out, SYSTEM_COMMAND_BYTES, f) != NULL)
-        out[strcspn(out, "\n")] = '\0';
+    n = fread(out, 1, SYSTEM_COMMAND_BYTES - 1, f);
     fclose(f);
+    if (n > 0 && out[n - 1] == '\n') /* there may be others in it */
+        n--;
+    out[n] = '\0';
 }
 
 static struct {

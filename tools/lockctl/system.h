@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SYSTEM_COMMAND_BYTES 32
+#define SYSTEM_COMMAND_BYTES 72 /* of the kernel's own: 64 */
 
 /* The name of a living process. It names itself (prctl(2)), so that its name
    is no safer to print than an owner's. */

@@ -11,6 +11,7 @@
 
 #include "args.h"
 #include "key.h"
+#include "peer.h"
 #include "rows.h"
 #include "system.h"
 #include "text.h"
@@ -21,32 +22,26 @@ typedef void cell_fn(const struct enq_info *info, char out[TEXT_BYTES]);
 
 static void cell_object(const struct enq_info *info, char out[TEXT_BYTES])
 {
-    char spec[KEY_SPEC_BYTES];
     struct key key;
 
     key_of_info(&key, info);
-    key_name_spec(spec, &key);
-    text_clean(out, TEXT_BYTES, spec);
+    key_name_spec(out, &key);
 }
 
 static void cell_argument(const struct enq_info *info, char out[TEXT_BYTES])
 {
-    char spec[KEY_SPEC_BYTES];
     struct key key;
 
     key_of_info(&key, info);
-    key_fields_spec(spec, &key);
-    text_clean(out, TEXT_BYTES, spec);
+    key_fields_spec(out, &key);
 }
 
 static void cell_spec(const struct enq_info *info, char out[TEXT_BYTES])
 {
-    char spec[KEY_SPEC_BYTES];
     struct key key;
 
     key_of_info(&key, info);
-    key_spec(spec, &key);
-    text_clean(out, TEXT_BYTES, spec);
+    key_spec(out, &key);
 }
 
 static void cell_mode(const struct enq_info *info, char out[TEXT_BYTES])
@@ -56,7 +51,7 @@ static void cell_mode(const struct enq_info *info, char out[TEXT_BYTES])
 
 static void cell_owner(const struct enq_info *info, char out[TEXT_BYTES])
 {
-    text_clean(out, TEXT_BYTES, info->owner);
+    text_name(out, TEXT_BYTES, info->owner);
 }
 
 static void cell_pid(const struct enq_info *info, char out[TEXT_BYTES])
@@ -69,17 +64,15 @@ static void cell_command(const struct enq_info *info, char out[TEXT_BYTES])
     char command[SYSTEM_COMMAND_BYTES];
     bool known = info->pid > 0 && system_command(info->pid, command);
 
-    text_clean(out, TEXT_BYTES, known ? command : "-");
+    text_name(out, TEXT_BYTES, known ? command : "-");
 }
 
-/* Of what a bridge notes there, the host or user. */
 static void cell_peer(const struct enq_info *info, char out[TEXT_BYTES])
 {
-    char peer[ENQ_PEER_BYTES];
+    struct peer peer;
 
-    snprintf(peer, sizeof(peer), "%.*s", (int)strcspn(info->peer, "#"),
-        info->peer);
-    text_clean(out, TEXT_BYTES, peer[0] != '\0' ? peer : "-");
+    peer_read(&peer, info);
+    text_name(out, TEXT_BYTES, peer.host[0] != '\0' ? peer.host : "-");
 }
 
 static void cell_state(const struct enq_info *info, char out[TEXT_BYTES])
@@ -111,7 +104,7 @@ static void cell_token(const struct enq_info *info, char out[TEXT_BYTES])
 
 static void cell_id(const struct enq_info *info, char out[TEXT_BYTES])
 {
-    text_clean(out, TEXT_BYTES, info->id);
+    text_name(out, TEXT_BYTES, info->id);
 }
 
 /* Columns ----------------------------------------------------------------- */
@@ -276,7 +269,7 @@ static const char *row_color(const struct row *row)
 {
     if (row->info->waiting)
         return "\033[33m";
-    return row->info->orphaned ? "\033[31m" : "";
+    return row->info->orphaned || row->info->dying ? "\033[31m" : "";
 }
 
 /* The last column is not filled up. */

@@ -4,7 +4,6 @@
 #include "text.h"
 
 #include <enq.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -41,7 +40,7 @@ size_t text_sequence(const char *s, uint32_t *code)
 
 /* The line and paragraph separators and the marks that turn the direction
    of writing would let a name disguise the rest of its row. */
-static bool is_harmless(uint32_t code)
+bool text_is_fit(uint32_t code)
 {
     static const struct {
         uint32_t first, last;
@@ -49,9 +48,9 @@ static bool is_harmless(uint32_t code)
         {0x00, 0x1f},
         {0x7f, 0x9f},
         {0x61c, 0x61c},
-        {0x200e, 0x200f},
+        {0x200b, 0x200f},
         {0x2028, 0x202e},
-        {0x2066, 0x2069},
+        {0x2060, 0x206f},
         {0xfeff, 0xfeff},
     };
 
@@ -61,29 +60,130 @@ static bool is_harmless(uint32_t code)
     return true;
 }
 
+size_t text_fit(const char *s)
+{
+    uint32_t code;
+    size_t n = text_sequence(s, &code);
+
+    return n > 0 && text_is_fit(code) ? n : 0;
+}
+
+/* --- bounded --- */
+
+struct writer {
+    char *out;
+    size_t n, used;
+    size_t whole; /* used so far, with room for the dots behind it */
+    bool cut;
+};
+
+static const char dots[] = "...";
+
+static void put(struct writer *w, const char *piece, size_t n)
+{
+    if (w->cut || w->used + n >= w->n) {
+        w->cut = true;
+        return;
+    }
+    memcpy(w->out + w->used, piece, n);
+    w->used += n;
+    if (w->used + sizeof(dots) <= w->n)
+        w->whole = w->used;
+}
+
+static size_t put_end(struct writer *w)
+{
+    if (w->cut && w->n >= sizeof(dots)) {
+        memcpy(w->out + w->whole, dots, sizeof(dots) - 1);
+        w->used = w->whole + sizeof(dots) - 1;
+    }
+    w->out[w->used] = '\0';
+    return w->used;
+}
+
+static void put_byte(struct writer *w, char byte)
+{
+    char piece[8];
+
+    snprintf(piece, sizeof(piece), "\\x%02x", (unsigned char)byte);
+    put(w, piece, 4);
+}
+
 size_t text_clean(char *out, size_t n, const char *in)
 {
-    size_t used = 0;
+    struct writer w = {.out = out, .n = n};
 
-    while (*in != '\0') {
-        uint32_t code;
-        char piece[8];
-        size_t take = text_sequence(in, &code);
-        if (take == 0 || !is_harmless(code)) {
-            take = 1;
-            snprintf(piece, sizeof(piece), "\\x%02x", (unsigned char)*in);
-        } else {
-            snprintf(piece, sizeof(piece), "%.*s", (int)take, in);
-        }
-        size_t more = strlen(piece);
-        if (used + more >= n)
-            break;
-        memcpy(out + used, piece, more);
-        used += more;
-        in += take;
+    while (*in != '\0' && !w.cut) {
+        size_t take = text_fit(in);
+        if (take == 0)
+            put_byte(&w, *in);
+        else
+            put(&w, in, take);
+        in += take == 0 ? 1 : take;
     }
-    out[used] = '\0';
-    return used;
+    return put_end(&w);
+}
+
+size_t text_fit_name(const char *name, const char *at)
+{
+    bool loose = at == name || at[-1] == ' ' || at[1] == '\0';
+
+    return *at == ' ' && loose ? 0 : text_fit(at);
+}
+
+static void put_name(struct writer *w, const char *in, char quote)
+{
+    for (const char *at = in; *at != '\0';) {
+        size_t take = text_fit_name(in, at);
+        if (take == 0)
+            put_byte(w, *at++);
+        if (take == 1 && (*at == '\\' || *at == quote))
+            put(w, "\\", 1);
+        put(w, at, take);
+        at += take;
+    }
+}
+
+size_t text_name(char *out, size_t n, const char *in)
+{
+    struct writer w = {.out = out, .n = n};
+
+    put_name(&w, in, '\\');
+    return put_end(&w);
+}
+
+size_t text_quoted(char *out, size_t n, const char *in)
+{
+    struct writer w = {.out = out, .n = n};
+    bool plain = strpbrk(in, " \"'(),;:") == NULL;
+
+    if (!plain)
+        put(&w, "\"", 1);
+    put_name(&w, in, plain ? '\\' : '"');
+    if (!plain)
+        put(&w, "\"", 1);
+    return put_end(&w);
+}
+
+void text_vformat(char *out, size_t n, const char *format, va_list args)
+{
+    int wanted = vsnprintf(out, n, format, args);
+    size_t end = n - sizeof(dots);
+
+    if (wanted < 0 || (size_t)wanted < n)
+        return;
+    while (end > 0 && ((unsigned char)out[end] & 0xc0) == 0x80)
+        end--; /* of a character's bytes but the first */
+    memcpy(out + end, dots, sizeof(dots));
+}
+
+void text_format(char *out, size_t n, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    text_vformat(out, n, format, args);
+    va_end(args);
 }
 
 size_t text_width(const char *clean)

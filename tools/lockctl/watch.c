@@ -49,7 +49,7 @@ static void put_process(int32_t pid)
         printf("  pid %d", (int)pid);
         return;
     }
-    text_clean(clean, sizeof(clean), command);
+    text_name(clean, sizeof(clean), command);
     printf("  pid %d %s", (int)pid, clean);
 }
 
@@ -61,12 +61,11 @@ static void put_text(const struct change_seen *seen, const char *at)
 
     key_of_info(&key, info);
     key_spec(spec, &key);
-    text_clean(clean, sizeof(clean), spec);
-    printf("%s  %-8s  %c  %s", at, seen->event, row_mode(info), clean);
-    text_clean(clean, sizeof(clean), info->owner);
+    printf("%s  %-8s  %c  %s", at, seen->event, row_mode(info), spec);
+    text_name(clean, sizeof(clean), info->owner);
     printf("  %s", clean);
     put_process(info->pid);
-    text_clean(clean, sizeof(clean), info->id);
+    text_name(clean, sizeof(clean), info->id);
     printf("  %s\n", clean);
 }
 
