@@ -5,7 +5,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${BUILD:-build}
 tmp=$(mktemp -d) || exit 1
-space=enq-install-$$
+space=enq-${ENQ_TEST_MARK-}install-$$
 trap 'rm -rf "$tmp" "/dev/shm/$space"' EXIT
 trap 'exit 1' INT TERM
 unset DESTDIR PREFIX LIBDIR INCLUDEDIR MANDIR CFLAGS LDFLAGS
@@ -90,6 +90,7 @@ wanted=$({
     echo ./share/man/man8/enq-bridge.8
     echo ./lib/systemd/system/enq-bridge.service
     echo ./lib/systemd/system/enq-bridge.socket
+    echo ./lib/systemd/system/enq-space.service
     echo ./lib/sysusers.d/enq-bridge.conf
     [ ! -e tools/lockctl/lockctl.bash ] ||
         echo ./share/bash-completion/completions/lockctl
@@ -119,6 +120,13 @@ if [ -x "$prefix/bin/lockctl" ]; then
     expect 'the installed lockctl runs' "$prefix/bin/lockctl" --version
 fi
 expect 'the installed enq-bridge runs' "$prefix/bin/enq-bridge" --version
+expect 'the unit does not hide what the library reads in /proc' sh -c \
+    "! grep -E '^Pro(cSubset|tectProc)=' \
+    $prefix/lib/systemd/system/enq-bridge.service"
+expect 'a space is made for a group, and that is all' sh -c \
+    "$prefix/bin/enq-bridge -S shm:$space-made --make-space \
+    --space-mode 0660 && [ \"\$(stat -c %a /dev/shm/$space-made)\" = 660 ]; \
+    rc=\$?; rm -f /dev/shm/$space-made; exit \$rc"
 expect 'uninstall' run_make uninstall PREFIX="$prefix"
 expect 'nothing is left of it' same '' "$(files "$prefix")"
 

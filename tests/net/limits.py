@@ -192,7 +192,7 @@ def slow_reader(world, kind, transport):
     peer.close()
 
 
-def _many_locks(world, n, **more):
+def many_locks(world, n, **more):
     """A session with many locks, in few segments."""
     holder = world.peer('session', 'unix', grace=0)
     asked = []
@@ -208,7 +208,7 @@ def _many_locks(world, n, **more):
     return holder, asked
 
 
-def _give_back(world, holder, asked):
+def give_back(world, holder, asked):
     for uuid, _ in asked:
         world.judge.ends(uuid)
     holder.close()
@@ -218,7 +218,7 @@ def _give_back(world, holder, asked):
 def unread_lists(world, kind, transport):
     """Of all that is unread there is a limit, too: lists above it are
     refused."""
-    holder, asked = _many_locks(world, 1000)
+    holder, asked = many_locks(world, 1000)
     before = world.status('VmRSS')
     peer = _peer(world, kind, transport)
     text = b''.join(
@@ -233,13 +233,13 @@ def unread_lists(world, kind, transport):
     assert grown < most, 'lists that nobody reads took %d KiB' % grown
     world.serves()
     peer.reset()
-    _give_back(world, holder, asked)
+    give_back(world, holder, asked)
 
 
 def behind_a_list(world, kind, transport):
     """A list may be longer than what may be unread; what is asked while it is
     on its way is answered behind it."""
-    holder, asked = _many_locks(world, 3000)
+    holder, asked = many_locks(world, 3000)
     peer = _peer(world, kind, transport)
     request = {'OP': '4'} if kind == 'legacy' else \
         {'OP': '4', 'reqUUID': new_id()}
@@ -259,12 +259,12 @@ def behind_a_list(world, kind, transport):
     assert peer.granted(uuid, reply) is not None, reply
     peer.unlock(uuid)
     peer.close()
-    _give_back(world, holder, asked)
+    give_back(world, holder, asked)
 
 
 def lists_of_another(world, kind):
     """Who asks for many lists waits for them himself."""
-    holder, asked = _many_locks(world, 3000)
+    holder, asked = many_locks(world, 3000)
     hog, peer = _peer(world, kind, 'unix'), _peer(world, 'legacy', 'unix')
     begin = time.monotonic()
     assert len(peer.list()) == 3000
@@ -278,12 +278,12 @@ def lists_of_another(world, kind):
     assert took < 8 * alone + 0.1, '%g s, alone %g s' % (took, alone)
     hog.reset()
     peer.close()
-    _give_back(world, holder, asked)
+    give_back(world, holder, asked)
 
 
 def unread_events(world, transport):
     """What is pushed counts as well."""
-    holder, asked = _many_locks(world, 5000, timeout=2000)
+    holder, asked = many_locks(world, 5000, timeout=2000)
     before = len(world.fds())
     for uuid, _ in asked:
         world.judge.ends(uuid)

@@ -16,9 +16,12 @@ import ends  # noqa: F401
 import lost  # noqa: F401
 import limits  # noqa: F401
 import short  # noqa: F401
+import slow
+import greedy  # noqa: F401
 import crowd  # noqa: F401
 import death  # noqa: F401
 import outage  # noqa: F401
+import suspect
 
 # What the bridges of some scenarios are told; others take them as they are.
 WORLDS = {
@@ -26,7 +29,12 @@ WORLDS = {
     'short-unix': {'nofile': short.NOFILE},
     'limits': {'options': limits.OPTIONS},
     'lists': {},
+    'slow': {'options': ['--read-time', str(slow.READ_S)]},
     'events': {'options': ['--max-output', str(limits.OUTPUT_BYTES)]},
+    'suspect': {'options': suspect.OPTIONS},
+    'max-grace': {'options': suspect.OPTIONS + ['--max-grace', '1']},
+    'suspect-hosts': {'host': '0.0.0.0',
+                      'options': suspect.OPTIONS + ['--insecure']},
     'hosts': {'host': '0.0.0.0', 'options': ['--insecure']},
 }
 

@@ -33,11 +33,14 @@ def encode(request):
 
 
 class Peer:
-    def __init__(self, judge, address, kind='legacy', source=None, **hello):
+    def __init__(self, judge, address, kind='legacy', source=None,
+                 room=None, **hello):
         family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
         self.judge, self.kind, self.address = judge, kind, address
         self.socket = socket.socket(family, socket.SOCK_STREAM)
         self.socket.settimeout(CALL_S)
+        if room is not None:  # for what it has not read
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
         if source is not None:
             self.socket.bind((source, 0))
         self.socket.connect(address)

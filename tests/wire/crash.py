@@ -265,7 +265,8 @@ class Play:
         self.program, self.library = program, library
         self.crash, self.second = crash, second
         self.tmp = tempfile.mkdtemp(prefix="enq-crash-")
-        self.space = "shm:enq-wire-" + os.path.basename(self.tmp)
+        self.space = "shm:enq-%swire-%s" % (
+            os.environ.get("ENQ_TEST_MARK", ""), os.path.basename(self.tmp))
         self.bridge = self.local = self.c = self.session = None
         self.died = False
         self.modes, self.held, self.taken = {}, {}, {}
@@ -305,8 +306,9 @@ class Play:
     def again(self, *after):
         """The bridge is dead: another; and the session goes on."""
         self.replace()
-        self.look([self.modes, *after])
+        self.look([self.modes, *after], True)
         self.hello()
+        self.look([self.modes, *after])
 
     # what must be so
 

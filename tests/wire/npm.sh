@@ -7,12 +7,12 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 bridge=${BUILD:-build}/release/enq-bridge
 tmp=$(mktemp -d) || exit 1
-export ENQ_SPACE=shm:enq-wire-npm-$$
+export ENQ_SPACE=shm:enq-${ENQ_TEST_MARK-}wire-npm-$$
 pid=
 # shellcheck disable=SC2317 # called by the trap
 cleanup() {
     if [ -n "$pid" ]; then kill -KILL "$pid" && wait "$pid"; fi 2>/dev/null
-    rm -rf "$tmp" "/dev/shm/enq-wire-npm-$$"
+    rm -rf "$tmp" "/dev/shm/${ENQ_SPACE#shm:}"
 }
 trap cleanup EXIT
 trap 'exit 1' INT TERM

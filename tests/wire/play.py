@@ -11,7 +11,7 @@ a directory ($TMP) and bridges of its own. A line is one of
   given KIND... -- OPTION...   the same, with listeners (tcp, unix) handed over
   env NAME=VALUE       for the bridges to come
   fails STATUS OPTION...       it does not even begin
-  kill | term | stop | cont    a signal, and for the first two its end
+  kill | term | stop | cont | hup    a signal, and for the first its end
   exits STATUS                 it has ended so
   told TEXT                    it says so, on stderr, from here on
   notified TEXT                it tells systemd so (NOTIFY_SOCKET), next
@@ -96,8 +96,9 @@ class Bridge:
             command, env=env, stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             pass_fds=[s.fileno() for s in sockets])
-        threading.Thread(target=self.listen, args=(self.process.stderr,),
-                         daemon=True).start()
+        self.listens = threading.Thread(
+            target=self.listen, args=(self.process.stderr,), daemon=True)
+        self.listens.start()
         for s in sockets:
             s.close()
 
@@ -124,8 +125,6 @@ class Bridge:
             with self.more:
                 self.log += line.decode(errors="replace")
                 self.more.notify_all()
-        with self.more:
-            self.more.notify_all()
 
     def wait_log(self, text):
         end = time.monotonic() + PATIENCE
@@ -137,11 +136,9 @@ class Bridge:
                     return
                 if time.monotonic() > end:
                     raise Fault(f"it does not say \"{text}\", but\n{self.log}")
-                if self.process.poll() is not None:
-                    self.more.wait(0.2)  # what is in the pipe still
-                    if text not in self.log[self.heard:]:
-                        raise Fault(f"it ended with {self.process.returncode}"
-                                    f", without \"{text}\"\n{self.log}")
+                if not self.listens.is_alive():  # it has ended, and said all
+                    raise Fault(f"it ended with {self.process.wait()}"
+                                f", without \"{text}\"\n{self.log}")
                 self.more.wait(0.05)
 
     def wait_ready(self):
@@ -306,7 +303,8 @@ class Play:
     def __init__(self, path, program):
         self.path, self.names, self.known = path, {}, {}
         self.tmp = tempfile.mkdtemp(prefix="enq-wire-")
-        self.space = "enq-wire-" + os.path.basename(self.tmp)[9:]
+        self.space = "enq-%swire-%s" % (os.environ.get("ENQ_TEST_MARK", ""),
+                                    os.path.basename(self.tmp)[9:])
         self.bridge = Bridge(program, self.tmp, "shm:" + self.space)
         self.connections, self.at = {}, None
         self.output, self.line = [], 0
@@ -384,6 +382,9 @@ class Play:
 
     def do_term(self, _rest):
         self.bridge.send_signal(signal.SIGTERM)
+
+    def do_hup(self, _rest):
+        self.bridge.send_signal(signal.SIGHUP)
 
     def do_stop(self, _rest):
         self.bridge.send_signal(signal.SIGSTOP)

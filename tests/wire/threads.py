@@ -6,6 +6,8 @@ usage: threads.py SUITE BRIDGE [TEXT]   TEXT: only those that have it in their n
 Which loop serves a connection is the bridge's affair. A session's id tells its
 loop, by the hash that is made here as well; -v tells who goes to another.
 """
+import base64
+import hashlib
 import itertools
 import json
 import os
@@ -82,9 +84,15 @@ class Client:
         self.socket.close()
 
 
+def name_of(session):
+    """What a bridge calls it (tag.h): of its SHA-1 all but bytes 6 and 8."""
+    sha = hashlib.sha1(b"enq-bridge: ids\0" + session.encode()).digest()
+    return base64.urlsafe_b64encode(sha[:6] + sha[7:8] + sha[9:14])
+
+
 def loop_of(session, loops=LOOPS):
     value = 0xcbf29ce484222325
-    for byte in session.encode():
+    for byte in name_of(session):
         value = ((value ^ byte) * 0x100000001b3) & (2**64 - 1)
     return value % loops
 
@@ -179,7 +187,9 @@ def what_others_do_to_a_lock_its_session_knows(bridge):
         for other in clients[i + 1:] + clients[:i]:
             lock = holder.lock("k", "O", request=f"again{other.session}")
             by = {"HANDLE": lock["HANDLE"]}
-            token = other.ask("3", **by)["TOKEN"]
+            for op in "2", "3", "demote", "renew":  # of another's: by its token
+                assert other.ask(op, **by)["RESULT"] == 5
+            token = other.ask("3", TOKEN=lock["TOKEN"], **by)["TOKEN"]
             assert token != lock["TOKEN"]
             for who in clients:
                 got = who.ask("valid", **by)
@@ -199,7 +209,8 @@ def what_another_has_promoted_goes_with_its_session(bridge):
     clients = on_each_loop(bridge)
     locks = [c.lock(f"k{i}", "O") for i, c in enumerate(clients)]
     for i, lock in enumerate(locks):
-        assert clients[i - 1].ask("3", HANDLE=lock["HANDLE"])["RESULT"] == 0
+        assert clients[i - 1].ask("3", HANDLE=lock["HANDLE"],
+                                  TOKEN=lock["TOKEN"])["RESULT"] == 0
     for client in clients:
         client.ask("goodbye")
     assert held(Client(bridge)) == 0
@@ -220,7 +231,8 @@ def news_comes_to_the_session_whose_lock_it_is(bridge):
         assert holder.event("lost")["HANDLE"] == lock["HANDLE"]
         got = other.event("result")
         assert got["RESULT"] == 0 and got["TICKET"] == waiting
-        assert clients[i - 2].ask("2", HANDLE=got["HANDLE"])["RESULT"] == 0
+        assert clients[i - 2].ask("2", HANDLE=got["HANDLE"],
+                                  TOKEN=got["TOKEN"])["RESULT"] == 0
         short = holder.lock("s", "E", timeout=50)
         assert holder.event("expired")["HANDLE"] == short["HANDLE"]
     assert held(clients[0]) == 0
@@ -262,7 +274,7 @@ def another_number_of_loops_goes_on_with_the_same_sessions(bridge):
         bridge.wait_end()
         bridge.start("--threads", str(loops))
         bridge.wait_log("")
-        assert "took over 12 locks and 12 sessions" in bridge.log
+        assert "left 12 locks of 12 sessions" in bridge.log
         for session, lock in sessions.items():
             client = Client(bridge)
             assert client.hello(session)["RESUMED"]
@@ -425,7 +437,8 @@ class Loops(Bridge):
 
 def play(test, program):
     tmp = tempfile.mkdtemp(prefix="enq-loops-")
-    space = "enq-loops-" + os.path.basename(tmp)[10:]
+    space = "enq-%sloops-%s" % (os.environ.get("ENQ_TEST_MARK", ""),
+                                os.path.basename(tmp)[10:])
     bridge = Loops(program, tmp, "shm:" + space)
     try:
         test(bridge)

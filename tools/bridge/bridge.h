@@ -1,9 +1,9 @@
 /*
  * bridge.h - a loop, and all that it serves.
  *
- *	listen.c --> conn.c --> ask.c --> serve.c --> enq_lock, enq_start ...
- *	                 ^                    |             |
- *	                 `---- reply.c <------+--- news.c <-' enq_next
+ *	listen.c --> hear.c --> ask.c --> serve.c --> enq_lock, enq_start ...
+ *	                                      |             |
+ *	             conn.c <-- reply.c <-----+--- news.c <-' enq_next
  *
  * One thread runs a loop and owns everything here; another makes lists, so
  * that nobody waits for one (look.c). Nothing in the loop blocks: a request
@@ -32,8 +32,8 @@
 #include "wire/text.h"
 #include <enq.h>
 
-#define PEER_BYTES 48 /* of an address, with its zero */
-#define SESSION_BYTES 17
+#define PEER_BYTES 64    /* of an address, with its zero */
+#define SESSION_BYTES 17 /* of its id, and of its name */
 #define VALUES_MAX                                                             \
     4096 /* of a request: a set of 64 with all that can be said */
 
@@ -42,6 +42,7 @@
 struct listener;
 struct looks;
 struct moving;
+struct peer;
 struct roll;
 
 /* What all loops have. Counters of the whole process change when a client
@@ -51,6 +52,14 @@ struct share {
     unsigned n;
     _Atomic uint32_t n_conns, n_surplus; /* within the limit, and beyond it */
     _Atomic uint32_t n_sessions;
+    struct {
+        pthread_mutex_t mutex; /* guards all of this (peer.h) */
+        struct table by_name;
+        struct table loose; /* locks of no session, by their handle */
+        struct cds_list_head all_loose, spare;
+        uint32_t n_spare;
+        _Atomic size_t n_loose;
+    } peers;
     _Atomic size_t partial_bytes; /* of all conns' `in` */
     _Atomic uint32_t n_listening; /* loops */
     struct roll *roll;            /* NULL: there is one loop, which knows all */
@@ -79,22 +88,34 @@ struct bridge {
     int64_t tick_ns;
 
     struct cds_list_head conns, dirty, partial, ending; /* of struct conn */
+    struct cds_list_head unread;                        /* as well */
     struct table serials; /* conns by their number */
     uint64_t n_serials;
     _Atomic uint32_t n_conns; /* also those that are on their way here */
     uint32_t silent; /* bits: listeners that are not watched for a while */
     int spare_fd;    /* given up to tell a client that there are none left */
-    _Atomic size_t output_bytes;        /* unread; only we write it */
+    /* unread: of lists, and other replies; only we write them */
+    _Atomic size_t list_bytes, reply_bytes;
     struct text spare_outs[SPARE_OUTS]; /* buffers without a connection */
     unsigned n_spare_outs;
 
-    struct table sessions, held, waits; /* by id, handle, ticket */
+    struct table sessions, held, waits; /* by name, handle, ticket */
     struct table requests;              /* held by what they were asked with */
     struct cds_list_head broken;        /* sessions without a connection */
     struct cds_list_head joined;        /* and with one */
     uint32_t n_sessions;
     struct cds_list_head spare; /* of struct held, free */
     uint32_t n_spare;
+
+    struct {
+        struct cds_list_head all; /* of struct left (left.c) */
+        struct table by_name;
+        struct enq_orphan *found;
+        uint64_t at; /* of enq_orphans() */
+        uint32_t walk;
+        int64_t due_ns;
+        bool is_looking; /* a walk is under way */
+    } left;
 
     struct looks *looks;
     char *scratch; /* a read */
@@ -112,39 +133,45 @@ struct conn {
     struct cds_list_head dirty;   /* of bridge.dirty, if it has a reply */
     struct cds_list_head partial; /* of bridge.partial: a request has begun; or
                                      of bridge.ending */
+    struct cds_list_head unread;  /* of bridge.unread, if is_unread */
     struct cds_list_head waits;   /* without a session: its pending requests */
     struct cds_list_head looks;   /* asked for behind one that is being made */
     uint32_t n_waits, n_looks;
     int64_t begun_ns, heard_ns;
-    char *in; /* the begin of a request, if any */
+    int64_t idle_ns; /* when to look whether it is idle */
+    char *in;        /* the begin of a request, if any */
     size_t in_n, in_room, lost_bytes;
     struct frame frame;
     struct text out;
-    size_t out_at, out_counted;
-    size_t listed; /* bytes of lists among what is unread */
-    bool is_dirty, is_partial;
+    size_t out_at, replies_counted, lists_counted;
+    size_t listed;               /* bytes of lists among what is unread */
+    uint64_t sent;               /* bytes written to its socket */
+    uint64_t taken;              /* how far that has come: see unread.c */
+    int64_t moved_ns, judged_ns; /* when it came further; when we looked */
+    bool is_dirty, is_partial, is_unread;
     bool writing; /* epoll tells when it can go on */
     bool ending;  /* closed when its replies are written; what comes is lost */
     bool shut;    /* they are written */
     bool eof;     /* it has said all */
     bool surplus; /* one too many: its first request is refused */
-    bool local;   /* a unix socket */
     struct moving *moving; /* it goes on at another loop */
+    struct peer *from;     /* NULL: it is not counted */
     struct session *session;
     char peer[PEER_BYTES];
 };
 
 /* A remote session. See session.h. */
 struct session {
-    struct table_node by_id;
+    struct table_node by_name;
     struct cds_list_head node; /* of bridge.broken or .joined */
     struct conn *conn;         /* or NULL */
+    struct peer *from;         /* NULL: nobody has come for it yet */
     int64_t grace_ms, ends_ns; /* without a connection: until then */
     struct cds_list_head held, waits;
     uint32_t n_held, n_waits;
     struct done_ring *done; /* NULL: nothing yet */
     uint32_t n_done;
-    char id[SESSION_BYTES];
+    char name[SESSION_BYTES]; /* its id only its client knows (tag.h) */
     char peer[PEER_BYTES];
     char owner[ENQ_OWNER_BYTES];
 };
@@ -174,6 +201,7 @@ struct wait {
     struct conn *conn;         /* NULL: the session's, or nobody's */
     struct session *session;
     struct bridge *loop;
+    struct peer *from; /* of whichever of the two */
     bool legacy, start, id_is_number;
     bool nameless; /* its client is told the id that it gets */
     char id[ASK_ID_BYTES];

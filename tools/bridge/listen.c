@@ -21,6 +21,7 @@
 
 #include "conn.h"
 #include "move.h"
+#include "peer.h"
 #include "say.h"
 
 #define BACKLOG 4096
@@ -116,7 +117,10 @@ static int open_tcp(const struct bridge *b, const char *address)
     char text[256], *host, *port;
     int rc, fd;
 
-    snprintf(text, sizeof(text), "%s", address + 4);
+    if (strlen(address + 4) >= sizeof(text))
+        say_die(EX_USAGE, "\"%.64s\"...: longer than %zu bytes", address,
+            sizeof(text) + 3);
+    strcpy(text, address + 4);
     if (!split(text, &host, &port))
         say_die(EX_USAGE, "\"%s\": tcp:HOST:PORT, as tcp:127.0.0.1:3721",
             address);
@@ -322,37 +326,47 @@ void listen_end(struct bridge *b)
 
 /* --- who comes --- */
 
-/* 10.1.2.3, fe80::1; of a unix socket whose it is. */
+/* On each link there may be one of a link's own address. */
+static void name_six(const struct sockaddr_in6 *a, char *peer)
+{
+    _Static_assert(INET6_ADDRSTRLEN + sizeof("%4294967295") <= PEER_BYTES,
+        "no address is cut");
+    size_t n;
+
+    inet_ntop(AF_INET6, &a->sin6_addr, peer, PEER_BYTES);
+    n = strlen(peer);
+    if (a->sin6_scope_id != 0)
+        snprintf(peer + n, PEER_BYTES - n, "%%%u", a->sin6_scope_id);
+}
+
+/* 10.1.2.3, 2001:db8::1, fe80::1%2; of a unix socket whose it is. */
 static void name_peer(int fd, const struct sockaddr_storage *a, char *peer)
 {
     struct ucred who;
     socklen_t n = sizeof(who);
-    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)a;
 
     strcpy(peer, "unknown");
     if (a->ss_family == AF_INET)
         inet_ntop(AF_INET, &((const struct sockaddr_in *)a)->sin_addr, peer,
             PEER_BYTES);
     else if (a->ss_family == AF_INET6)
-        inet_ntop(AF_INET6, &six->sin6_addr, peer, PEER_BYTES);
+        name_six((const struct sockaddr_in6 *)a, peer);
     else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0)
         snprintf(peer, PEER_BYTES, "uid%u", (unsigned)who.uid);
 }
 
-/* A host that is gone without a word is noticed within 4 s: idle, or with
-   bytes of ours that it does not acknowledge. The kernel looks when a probe or
-   a retransmission is due, which may be most of a second after the limit. */
+/* A host that is gone without a word is noticed within 4 s: idle, by these;
+   with bytes of ours that it does not acknowledge, by unread.c.
+   (TCP_USER_TIMEOUT ends as well who lives and does not read for a while.) */
 static void set_options(int fd)
 {
-    int on = 1, idle = 1, times = 3, unread_ms = 3000;
+    int on = 1, idle = 1, times = 2;
 
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle, sizeof(idle));
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof(times));
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unread_ms,
-        sizeof(unread_ms));
 }
 
 /* A reset: of what is sent to a client that has asked nothing yet it could not
@@ -399,12 +413,14 @@ static void come_up_short(struct bridge *b, struct listener *l)
 #define SURPLUS_MAX 64u
 
 /* Counts it, unless there are too many for either. */
-static bool admit(struct bridge *b, bool *surplus)
+static bool admit(struct bridge *b, const char *name, struct peer **from)
 {
     struct share *share = b->share;
 
-    *surplus = share->n_conns++ >= b->options.limits.connections;
-    if (!*surplus)
+    *from = NULL;
+    if (share->n_conns++ < b->options.limits.connections)
+        *from = peer_comes(share, name, b->options.limits.peer_connections);
+    if (*from != NULL)
         return true;
     share->n_conns--;
     if (share->n_surplus++ < SURPLUS_MAX)
@@ -418,7 +434,7 @@ static bool take_one(struct bridge *b, struct listener *l)
     struct sockaddr_storage a = {0};
     socklen_t n = sizeof(a);
     char peer[PEER_BYTES];
-    bool surplus;
+    struct peer *from;
     int fd =
         accept4(l->fd, (struct sockaddr *)&a, &n, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
@@ -428,15 +444,15 @@ static bool take_one(struct bridge *b, struct listener *l)
         come_up_short(b, l);
     if (fd < 0)
         return errno == ECONNABORTED || errno == EINTR;
-    if (!admit(b, &surplus)) {
+    a.ss_family = l->local ? AF_UNIX : a.ss_family;
+    name_peer(fd, &a, peer);
+    if (!admit(b, peer, &from)) {
         turn_away(fd);
         return true;
     }
-    a.ss_family = l->local ? AF_UNIX : a.ss_family;
     if (!l->local)
         set_options(fd);
-    name_peer(fd, &a, peer);
-    move_in(b, fd, peer, surplus);
+    move_in(b, fd, peer, from);
     return true;
 }
 

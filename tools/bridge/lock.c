@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "peer.h"
 #include "serve.h"
 #include "session.h"
 #include "tag.h"
@@ -41,7 +42,7 @@ static void write_tag(const struct serving *s, struct ask_lock *l, unsigned i)
         .on_death = (uint8_t)l->death,
         .delayed = l->req.delay_ms > 0,
         .member = i,
-        .request = s->ask->id,
+        .request = s->request,
         .wait_ms = l->req.wait_ms,
     };
 
@@ -110,6 +111,20 @@ static const char *prepare_all(const struct serving *s)
     return wrong;
 }
 
+/* Of all connections and sessions of one host, or user. */
+static const char *limit_of_peer(const struct serving *s)
+{
+    const struct limits *most = &s->b->options.limits;
+    const struct session *session = s->c->session;
+    const struct peer *from = session == NULL ? s->c->from : session->from;
+
+    if (from->locks + wanted.n > most->peer_locks)
+        return "The client's host or user has too many locks";
+    if (wanted.reqs[0]->wait_ms != 0 && from->waits >= most->peer_waits)
+        return "Too many requests of the client's host or user wait already";
+    return NULL;
+}
+
 static const char *limit_met(const struct serving *s)
 {
     const struct limits *most = &s->b->options.limits;
@@ -120,7 +135,7 @@ static const char *limit_met(const struct serving *s)
     if (wanted.reqs[0]->wait_ms != 0 &&
         (session == NULL ? s->c->n_waits : session->n_waits) >= most->waits)
         return "Too many requests wait already";
-    return NULL;
+    return limit_of_peer(s);
 }
 
 /* --- asked again --- */
@@ -157,8 +172,9 @@ static bool is_known(const struct serving *s)
     done = done_find(session, s->request, s->ask->op);
     if (n == s->ask->n_locks) {
         answer_as_before(s, n);
-    } else if (done != NULL && done->result == ENQ_OK) {
-        /* granted, and gone since: it is not taken a second time */
+    } else if (n > 0 || (done != NULL && done->result == ENQ_OK)) {
+        /* granted, and gone since, or one of a set is: it is not taken a
+           second time */
         reply_result(&s->reply, ENQ_NOTHELD, NULL,
             "the request was granted, and the lock is gone");
     } else {
@@ -186,6 +202,14 @@ static void note_held(struct bridge *b, struct session *session,
     held_add(b, session, &h);
 }
 
+/* Without a session. */
+static void note_loose(struct bridge *b, struct peer *from,
+    const struct enq_grant *grants, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        peer_has_lock(b, from, grants[i].handle);
+}
+
 static struct wait_lock how(const struct ask_lock *l)
 {
     return (struct wait_lock){
@@ -197,8 +221,10 @@ void serving_granted(const struct serving *s, const struct enq_grant *grants,
 {
     struct session *session = s->c->session;
 
-    if (session == NULL)
+    if (session == NULL) {
+        note_loose(s->b, s->c->from, grants, n);
         return;
+    }
     for (unsigned i = 0; i < n; i++) {
         struct wait_lock w = how(&s->ask->locks[i]);
         note_held(s->b, session, s->request, i, &w, &grants[i]);
@@ -213,8 +239,10 @@ bool wait_granted(struct bridge *b, const struct wait *w,
     const struct done done = {w->request, grants[0].token, grants[0].handle,
         ENQ_OK, w->n > 1 ? OP_SET : OP_LOCK};
 
-    if (w->session == NULL)
+    if (w->session == NULL) {
+        note_loose(b, w->from, grants, w->n);
         return true;
+    }
     for (unsigned i = 0; i < w->n; i++)
         note_held(b, w->session, w->request, i, &w->locks[i], &grants[i]);
     done_note(w->session, &done);

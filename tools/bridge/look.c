@@ -172,15 +172,16 @@ static struct look *remember(struct bridge *b, const struct conn *c,
     return NULL;
 }
 
-/* Too much of what was asked for is not read yet. */
-static bool is_full(const struct bridge *b)
+/* Too much of what was asked for is not read yet: of all; or of one, for whom
+   there is a quarter, so that others can have lists as well. */
+static bool is_full(const struct bridge *b, const struct conn *c)
 {
     const struct share *share = b->share;
-    size_t unread = 0;
+    size_t unread = 0, most = (size_t)b->options.limits.lists_bytes;
 
     for (unsigned i = 0; i < share->n; i++)
-        unread += share->loops[i].output_bytes;
-    return unread >= (size_t)b->options.limits.lists_bytes;
+        unread += share->loops[i].list_bytes;
+    return unread >= most || c->listed >= most / 4;
 }
 
 static const char too_many[] = "Too many lists are being made or read";
@@ -204,7 +205,7 @@ void look_ask(struct bridge *b, struct conn *c, const struct ask *ask,
         return;
     }
     if (l->n < LOOKS_MAX / b->share->n && c->n_looks < LOOKS_OF_ONE &&
-        !is_full(b))
+        !is_full(b, c))
         look = remember(b, c, ask);
     if (look == NULL) {
         reply_full(reply, too_many);
@@ -249,7 +250,7 @@ static void give(struct bridge *b, struct look *look)
     if (c == NULL)
         return;
     c->n_looks--;
-    if (is_full(b))
+    if (is_full(b, c))
         refuse(c, look);
     else
         hand_over(c, look);

@@ -11,11 +11,15 @@
 #include <unistd.h>
 
 #include "conn.h"
+#include "hear.h"
+#include "left.h"
 #include "listen.h"
 #include "look.h"
+#include "peer.h"
 #include "route.h"
 #include "say.h"
 #include "session.h"
+#include "unread.h"
 
 #define EVENTS 256
 #define TICK_NS INT64_C(100000000)
@@ -36,7 +40,12 @@ static void take_signal(struct bridge *b)
 {
     struct signalfd_siginfo info;
 
-    if (read(b->sources[0].fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+    if (read(b->sources[0].fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+        return;
+    if (info.ssi_signo == SIGHUP)
+        say("SIGHUP: there is nothing to read again; restart it to change what "
+            "it was told");
+    else
         b->stopping = strsignal((int)info.ssi_signo);
 }
 
@@ -58,6 +67,7 @@ static void begin_first(struct bridge *b)
     sigemptyset(&stop);
     sigaddset(&stop, SIGTERM);
     sigaddset(&stop, SIGINT);
+    sigaddset(&stop, SIGHUP);
     sigprocmask(SIG_BLOCK, &stop, NULL);
     add_source(b, 0, signalfd(-1, &stop, SFD_CLOEXEC | SFD_NONBLOCK),
         take_signal);
@@ -90,7 +100,7 @@ static void take_ends(struct bridge *b, struct epoll_event *events, int n)
             is_source(b, source) || listen_is(source))
             continue;
         events[i].data.ptr = NULL;
-        conn_event(b, source, events[i].events);
+        hear_event(b, source, events[i].events);
     }
 }
 
@@ -107,15 +117,15 @@ static void take(struct bridge *b, struct epoll_event *events, int n)
         if (is_source(b, source))
             source->take(b);
         else if (!listen_event(b, source))
-            conn_event(b, events[i].data.ptr, events[i].events);
+            hear_event(b, events[i].data.ptr, events[i].events);
     }
 }
 
 static bool needs_ticks(struct bridge *b)
 {
     return !cds_list_empty(&b->partial) || !cds_list_empty(&b->ending) ||
-        !cds_list_empty(&b->broken) || !cds_list_empty(&b->joined) ||
-        b->silent != 0 || route_needs_ticks(b);
+        !cds_list_empty(&b->unread) || !cds_list_empty(&b->broken) ||
+        !cds_list_empty(&b->joined) || b->silent != 0 || route_needs_ticks(b);
 }
 
 /* How often systemd wants to hear of us; 0: it does not. And when it has. All
@@ -144,11 +154,13 @@ static void feed_watchdog(struct bridge *b)
 /* ms until the next round, though nothing comes. */
 static int patience(struct bridge *b)
 {
+    int most = left_patience(b);
+
     if (needs_ticks(b))
         return 100;
-    if (b->index != 0 || watchdog_ns <= 0)
-        return -1;
-    return watchdog_ns < 60000000000 ? (int)(watchdog_ns / 1000000) + 1 : 60000;
+    if (b->index == 0 && watchdog_ns > 0 && watchdog_ns / 1000000 < most)
+        return (int)(watchdog_ns / 1000000) + 1;
+    return most;
 }
 
 static void tick(struct bridge *b)
@@ -156,8 +168,11 @@ static void tick(struct bridge *b)
     if (b->tick_ns != 0 && b->now_ns - b->tick_ns < TICK_NS)
         return;
     conn_tick(b);
+    unread_tick(b);
     session_tick(b);
     listen_tick(b);
+    left_tick(b);
+    peer_tick(b);
     route_tick(b);
     b->tick_ns = needs_ticks(b) ? b->now_ns : 0;
 }
@@ -183,6 +198,7 @@ static void drain(struct bridge *b)
         b->now_ns = bridge_clock();
         take(b, events, n);
         conn_tick(b);
+        unread_tick(b);
         conn_flush_all(b);
     }
 }

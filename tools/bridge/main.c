@@ -13,6 +13,8 @@
 
 #include "bridge.h"
 #include "conn.h"
+#include "left.h"
+#include "peer.h"
 #include "route.h"
 #include "say.h"
 #include "session.h"
@@ -73,6 +75,7 @@ static void make_room(struct bridge *b)
     CDS_INIT_LIST_HEAD(&b->dirty);
     CDS_INIT_LIST_HEAD(&b->partial);
     CDS_INIT_LIST_HEAD(&b->ending);
+    CDS_INIT_LIST_HEAD(&b->unread);
     CDS_INIT_LIST_HEAD(&b->broken);
     CDS_INIT_LIST_HEAD(&b->joined);
     CDS_INIT_LIST_HEAD(&b->spare);
@@ -101,7 +104,7 @@ static void make_loops(struct share *share, const struct options *options)
     share->loops = room_for(share->n, sizeof(*share->loops));
     for (unsigned i = 0; i < share->n; i++)
         make_loop(share, i, options);
-    if (!route_begin(share))
+    if (!peer_begin(share) || !route_begin(share))
         say_die(EX_OSERR, "out of memory");
 }
 
@@ -115,6 +118,7 @@ static void free_loop(struct bridge *b)
 {
     session_forget_all(b);
     wait_forget_all(b);
+    left_end(b);
     table_end(&b->sessions);
     table_end(&b->held);
     table_end(&b->requests);
@@ -139,6 +143,7 @@ static void free_all(struct share *share, struct enq *space)
     for (unsigned i = 0; i < share->n; i++)
         free_loop(&share->loops[i]);
     route_end(share);
+    peer_end(share);
     free(share->loops);
 }
 
@@ -151,12 +156,18 @@ int main(int argc, char **argv)
     options_take(&options, argc, argv);
     say_verbose = options.verbose;
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN); /* until the loop takes it */
+    if (options.make_space) {
+        enq_close(open_space(&options));
+        return 0;
+    }
     allow_connections(&options);
     make_loops(&share, &options);
     space = open_space(&options);
     for (unsigned i = 0; i < share.n; i++)
         share.loops[i].space = space;
-    session_inherit(&share.loops[0]);
+    if (!left_begin(&share))
+        say_die(EX_OSERR, "out of memory");
     bridge_run(&share);
     free_all(&share, space);
     return 0;

@@ -3,16 +3,17 @@
  */
 #include "move.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "conn.h"
+#include "hear.h"
 #include "say.h"
+#include "tag.h"
 
-unsigned move_home(const struct bridge *b, const char *session)
+unsigned move_home(const struct bridge *b, const char *name)
 {
-    return (unsigned)(table_hash(session) % b->share->n);
+    return (unsigned)(table_hash(name) % b->share->n);
 }
 
 /* --- with a session --- */
@@ -27,6 +28,14 @@ struct moving {
     char id[ASK_ID_BYTES], session[SESSION_BYTES], owner[ENQ_OWNER_BYTES];
 };
 
+static unsigned home_of(const struct bridge *b, const char *session)
+{
+    char name[SESSION_BYTES];
+
+    tag_name(session, name);
+    return move_home(b, name);
+}
+
 /* An id that is none of ours may be refused anywhere. */
 bool move_is_due(const struct serving *s)
 {
@@ -34,7 +43,7 @@ bool move_is_due(const struct serving *s)
 
     return s->b->share->n > 1 && session != NULL &&
         strlen(session) == SESSION_BYTES - 1 &&
-        move_home(s->b, session) != s->b->index;
+        home_of(s->b, session) != s->b->index;
 }
 
 static void ask_hello(struct ask *ask, const struct moving *m)
@@ -66,7 +75,7 @@ static void open_moving(struct bridge *b, struct letter *letter)
         ask_hello(&b->ask, m);
         serve_asked(b, c);
         if (c->in_n > 0)
-            conn_go_on(b, c);
+            hear_go_on(b, c);
     }
     free(m);
     if (c->moving != NULL) /* refused here, it has tried another one */
@@ -84,14 +93,14 @@ void move_begin(const struct serving *s)
     }
     m->letter.open = open_moving;
     m->conn = s->c;
-    m->to = &s->b->share->loops[move_home(s->b, ask->session)];
+    m->to = &s->b->share->loops[home_of(s->b, ask->session)];
     m->grace_ms = ask->grace_ms;
     m->id_is_number = ask->id_is_number;
     m->has_owner = ask->owner != NULL;
     memcpy(m->id, ask->id, sizeof(m->id));
     strcpy(m->session, ask->session);
     if (m->has_owner)
-        snprintf(m->owner, sizeof(m->owner), "%s", ask->owner);
+        strcpy(m->owner, ask->owner);
     s->c->moving = m;
 }
 
@@ -121,6 +130,7 @@ void move_go(struct bridge *b, struct conn *c)
 struct placed {
     struct letter letter;
     int fd;
+    struct peer *from;
     char peer[PEER_BYTES];
 };
 
@@ -129,10 +139,10 @@ static void open_placed(struct bridge *b, struct letter *letter)
     struct placed *placed = (struct placed *)letter;
 
     if (b->stopping == NULL) {
-        conn_begin(b, placed->fd, placed->peer, false);
+        conn_begin(b, placed->fd, placed->peer, placed->from);
     } else { /* as if nobody had accepted it */
         close(placed->fd);
-        conn_uncount(b, false);
+        conn_uncount(b, placed->from);
     }
     free(placed);
 }
@@ -150,20 +160,21 @@ static struct bridge *emptiest(struct bridge *b)
     return found;
 }
 
-void move_in(struct bridge *b, int fd, const char *peer, bool surplus)
+void move_in(struct bridge *b, int fd, const char *peer, struct peer *from)
 {
-    struct bridge *to = surplus || b->share->n == 1 ? b : emptiest(b);
+    struct bridge *to = from == NULL || b->share->n == 1 ? b : emptiest(b);
     struct placed *placed = to == b ? NULL : malloc(sizeof(*placed));
 
     if (placed == NULL)
         to = b;
     to->n_conns++;
     if (placed == NULL) {
-        conn_begin(b, fd, peer, surplus);
+        conn_begin(b, fd, peer, from);
         return;
     }
     placed->letter.open = open_placed;
     placed->fd = fd;
-    snprintf(placed->peer, sizeof(placed->peer), "%s", peer);
+    strcpy(placed->peer, peer);
+    placed->from = from;
     post_send(to, &placed->letter);
 }

@@ -7,8 +7,8 @@
 
 #include "serve.h"
 
-/* The loop that a session of this id is, or was, served by. */
-unsigned move_home(const struct bridge *b, const char *session);
+/* The loop that a session of this name is, or was, served by. */
+unsigned move_home(const struct bridge *b, const char *name);
 
 /* Does it resume a session of another loop? Then its hello, and what it has
    said besides, is served there: after move_go(), when the caller is done with
@@ -20,6 +20,6 @@ void move_go(struct bridge *b, struct conn *c);
 void move_forget(struct conn *c);
 
 /* One that has just been accepted. */
-void move_in(struct bridge *b, int fd, const char *peer, bool surplus);
+void move_in(struct bridge *b, int fd, const char *peer, struct peer *from);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "conn.h"
+#include "peer.h"
 #include "reply.h"
 #include "route.h"
 #include "serve.h"
@@ -94,11 +95,18 @@ static const char *const kinds[] = {
     [ENQ_EVENT_SESSION] = NULL,
 };
 
+static bool is_over(const struct enq_event *event)
+{
+    return event->kind == ENQ_EVENT_EXPIRED || event->kind == ENQ_EVENT_LOST;
+}
+
 static void take_news(struct bridge *b, const struct enq_event *event)
 {
     struct held *h = held_find(b, event->grant.handle);
     struct conn *c;
 
+    if (h == NULL && is_over(event))
+        peer_lost_lock(b->share, event->grant.handle);
     if (h == NULL || kinds[event->kind] == NULL)
         return;
     c = h->session->conn;
@@ -109,7 +117,7 @@ static void take_news(struct bridge *b, const struct enq_event *event)
         reply_event_end(&c->out);
         conn_wrote(b, c);
     }
-    if (event->kind == ENQ_EVENT_EXPIRED || event->kind == ENQ_EVENT_LOST)
+    if (is_over(event))
         held_remove(b, h);
 }
 

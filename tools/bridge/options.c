@@ -55,9 +55,12 @@ static void help(void)
     puts(
         "usage: enq-bridge [OPTION]...\n"
         "Serves the locks of a space to remote clients (enq-bridge(8)).\n\n"
-        "  -S, --space SPACE      shm:NAME or /path ($ENQ_SPACE, shm:enq)\n"
+        "  -S, --space SPACE      shm:NAME or /path ($ENQ_SPACE, shm:enq);\n"
+        "                         another user's: shm:NAME?owner=USER\n"
         "  -l, --listen ADDRESS   tcp:HOST:PORT or unix:/path, several times\n"
         "                         (tcp:127.0.0.1:3721, unix:/run/enq/bridge)\n"
+        "      --space-mode MODE  permissions of a space that is made (0600)\n"
+        "      --make-space       make the space if need be, and end\n"
         "      --unix-mode MODE   permissions of the unix socket (0660)\n"
         "      --unix-group NAME  its group\n"
         "      --shared-ids       ids of requests without a session are those\n"
@@ -66,8 +69,9 @@ static void help(void)
         "                         whoever does may take and break any lock\n"
         "  -v, --verbose          say who comes and goes\n"
         "  -h, --help, -V, --version\n\n"
-        "Limits and threads, each also as $ENQ_BRIDGE_NAME "
-        "(ENQ_BRIDGE_MAX_REQUEST):");
+        "Each option is also $ENQ_BRIDGE_NAME (ENQ_BRIDGE_UNIX_MODE): 1 where "
+        "it has no\nvalue, several addresses separated by blanks. Limits and "
+        "threads:");
     for (size_t i = 0; i < N_LIMITS; i++)
         printf("  --%s N (%lld)\n      %s\n", limits[i].flag,
             (long long)limits[i].fallback, limits[i].what);
@@ -90,17 +94,21 @@ static void set_limit(struct options *o, const struct limit *l,
     *limit_of(&o->limits, l) = number;
 }
 
-static void take_environment(struct options *o)
+static const char *environment(const char *flag, char name[64])
+{
+    snprintf(name, 64, "ENQ_BRIDGE_%s", flag);
+    for (char *at = name; *at != '\0'; at++)
+        *at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
+    return getenv(name);
+}
+
+static void take_limits(struct options *o)
 {
     for (size_t i = 0; i < N_LIMITS; i++) {
         char name[64];
-        const char *value;
+        const char *value = environment(limits[i].flag, name);
 
-        snprintf(name, sizeof(name), "ENQ_BRIDGE_%s", limits[i].flag);
-        for (char *at = name; *at != '\0'; at++)
-            *at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
         *limit_of(&o->limits, &limits[i]) = limits[i].fallback;
-        value = getenv(name);
         if (value != NULL)
             set_limit(o, &limits[i], value, name);
     }
@@ -128,6 +136,7 @@ static void add_listener(struct options *o, const char *address)
 enum {
     OPT_MODE = 256,
     OPT_SPACE_MODE,
+    OPT_MAKE,
     OPT_GROUP,
     OPT_SHARED,
     OPT_INSECURE,
@@ -141,6 +150,8 @@ static void set_option(struct options *o, int option, char *value)
         o->space = value;
         break;
     case 'l':
+        if (o->listen_given > 0) /* by the environment: in its place */
+            o->n_listen = o->listen_given = 0;
         add_listener(o, value);
         break;
     case OPT_MODE:
@@ -148,6 +159,9 @@ static void set_option(struct options *o, int option, char *value)
         break;
     case OPT_SPACE_MODE:
         o->space_mode = mode_from("--space-mode", value);
+        break;
+    case OPT_MAKE:
+        o->make_space = true;
         break;
     case OPT_GROUP:
         o->unix_group = value;
@@ -173,6 +187,44 @@ static void set_option(struct options *o, int option, char *value)
     }
 }
 
+/* Several, separated by blanks. */
+static void add_listeners(struct options *o, char *addresses)
+{
+    char *rest = NULL;
+
+    for (char *at = strtok_r(addresses, " ", &rest); at != NULL;
+         at = strtok_r(NULL, " ", &rest))
+        add_listener(o, at);
+}
+
+static bool is_yes(const char *name, const char *value)
+{
+    if (strcmp(value, "1") != 0 && strcmp(value, "0") != 0 && *value != '\0')
+        say_die(EX_USAGE, "%s \"%s\": 1 or 0", name, value);
+    return *value == '1';
+}
+
+/* Each option is a variable as well: what the command line says counts. */
+static void take_environment(struct options *o, const struct option *all)
+{
+    char name[64];
+
+    take_limits(o);
+    for (; all->name != NULL; all++) {
+        const char *value = environment(all->name, name);
+
+        if (value == NULL || all->val >= OPT_LIMIT || all->val == 'h' ||
+            all->val == 'V')
+            continue;
+        if (all->has_arg == no_argument && !is_yes(name, value))
+            continue;
+        if (all->val == 'l')
+            add_listeners(o, strdup(value)); /* as long as we live */
+        else
+            set_option(o, all->val, strdup(value));
+    }
+}
+
 static void fill_limits(struct option *to)
 {
     for (size_t i = 0; i < N_LIMITS; i++)
@@ -186,6 +238,7 @@ void options_take(struct options *o, int argc, char **argv)
         {"space", required_argument, NULL, 'S'},
         {"listen", required_argument, NULL, 'l'},
         {"space-mode", required_argument, NULL, OPT_SPACE_MODE},
+        {"make-space", no_argument, NULL, OPT_MAKE},
         {"unix-mode", required_argument, NULL, OPT_MODE},
         {"unix-group", required_argument, NULL, OPT_GROUP},
         {"shared-ids", no_argument, NULL, OPT_SHARED},
@@ -194,12 +247,13 @@ void options_take(struct options *o, int argc, char **argv)
         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, 'V'},
     };
-    int option, n = 10;
+    int option, n = 11;
     char from[64];
 
     fill_limits(all + n);
     *o = (struct options){.unix_mode = 0660};
-    take_environment(o);
+    take_environment(o, all);
+    o->listen_given = o->n_listen;
     while ((option = getopt_long(argc, argv, "S:l:vhV", all, NULL)) != -1) {
         if (option < OPT_LIMIT) {
             set_option(o, option, optarg);

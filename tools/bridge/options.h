@@ -26,6 +26,21 @@
         "bytes of unread replies of all clients, lists among them")            \
     X(partial_bytes, "max-partial", 67108864, 65536, 68719476736,              \
         "bytes of requests of all clients that have only begun")               \
+    X(read_s, "read-time", 30, 1, 3600,                                        \
+        "seconds in which a client that is sent something is to read some of " \
+        "it")                                                                  \
+    X(replies_bytes, "max-replies", 67108864, 65536, 68719476736,              \
+        "bytes of unread replies of all clients, but for lists")               \
+    X(idle_s, "idle-time", 300, 1, 86400,                                      \
+        "seconds after which a connection that says nothing, waits for "       \
+        "nothing, and has no session is closed")                               \
+    X(peer_connections, "peer-connections", 5000, 1, 1000000,                  \
+        "connections of one address, or user of a unix socket")                \
+    X(peer_sessions, "peer-sessions", 5000, 1, 1000000,                        \
+        "the same of sessions")                                                \
+    X(peer_waits, "peer-waits", 20000, 1, 10000000,                            \
+        "the same of requests that wait")                                      \
+    X(peer_locks, "peer-locks", 1000000, 1, 10000000, "the same of locks")     \
     X(connections, "max-connections", 10000, 1, 1000000, "connections")        \
     X(waits, "max-waits", 1000, 1, 1000000,                                    \
         "requests that wait, of a connection or session")                      \
@@ -53,11 +68,12 @@ struct limits {
 struct options {
     const char *space;
     const char *listen[LISTENERS_MAX];
-    unsigned n_listen;
-    mode_t space_mode; /* 0: the library's own */
+    unsigned n_listen, listen_given; /* by the environment */
+    mode_t space_mode;               /* 0: the library's own */
     mode_t unix_mode;
     const char *unix_group; /* NULL: none */
     bool shared_ids;
+    bool make_space; /* and that is all */
     bool insecure;
     bool verbose;
     struct limits limits;

@@ -52,7 +52,7 @@ static const char *words(const struct reply *r, int result, const char *why)
 
     if (r->id == NULL && r->op != OP_LOCK && result > 0)
         return "The lock does not exist!";
-    if (r->id == NULL && old != NULL)
+    if (old != NULL && (r->id == NULL || result == ENQ_EXISTS))
         return old;
     return why != NULL && why[0] != '\0' ? why : enq_strerror(result);
 }
@@ -112,6 +112,8 @@ void reply_blocker(struct text *out, const struct enq_blocker *b)
     text_member_number(out, "pid", b->pid);
     text_member_text(out, "mode", reply_mode(b->mode));
     text_member_number(out, "waiting", b->waiting);
+    if (b->dying)
+        text_member_number(out, "dying", 1);
     text_member_number(out, "age", b->age_ms);
     text_member_number(out, "ttl", b->ttl_left_ms);
     text_member_number(out, "queue", b->queue);

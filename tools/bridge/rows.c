@@ -118,6 +118,7 @@ static void put_old_row(struct text *out, const struct rows_wish *w,
     put_timestamp(out, i->waiting ? wall_ms() - i->age_ms : i->granted_ms);
     text_member_text(out, "state",
         i->waiting        ? "waiting"
+            : i->dying    ? "dying"
             : i->orphaned ? "orphaned"
                           : "held");
     text_member_big(out, "token", i->token);
@@ -168,6 +169,8 @@ static void put_row(struct text *out, const struct enq_info *i)
     text_member_text(out, "owner", i->owner);
     put_flag(out, "waiting", i->waiting);
     put_flag(out, "orphaned", i->orphaned);
+    if (i->dying)
+        put_flag(out, "dying", true);
     text_member_text(out, "onDeath", death(i));
     text_member_number(out, "pid", i->pid);
     put_peer(out, i->peer);

@@ -13,20 +13,32 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "wire/text.h"
+
 bool say_verbose;
 
-/* In one write, so that lines of several processes do not mix. */
+static void say_text(const char *line)
+{
+    struct text out = {0};
+
+    TEXT_PUT(&out, "enq-bridge: ");
+    text_line(&out, line);
+    TEXT_PUT(&out, "\n");
+    if (!out.failed && write(STDERR_FILENO, out.bytes, out.n) < 0)
+        errno = 0; /* nobody listens */
+    text_free(&out);
+}
+
+/* In one write, so that lines of several processes do not mix; and one line,
+   whatever a client has sent. */
 static void say_line(const char *format, va_list args)
 {
-    char line[1024];
-    int n = snprintf(line, sizeof(line), "enq-bridge: ");
+    char *line;
 
-    n += vsnprintf(line + n, sizeof(line) - (size_t)n - 1, format, args);
-    if (n > (int)sizeof(line) - 2)
-        n = (int)sizeof(line) - 2;
-    line[n++] = '\n';
-    if (write(STDERR_FILENO, line, (size_t)n) < 0)
-        return; /* nobody listens */
+    if (vasprintf(&line, format, args) < 0)
+        return say_text("no memory to say what happened");
+    say_text(line);
+    free(line);
 }
 
 void say(const char *format, ...)
@@ -67,8 +79,13 @@ void say_notify(const char *state)
     size_t n = path == NULL ? 0 : strlen(path);
     int fd;
 
-    if (n == 0 || n >= sizeof(to.sun_path))
+    if (n == 0)
         return;
+    if (n >= sizeof(to.sun_path)) {
+        say("cannot notify %s: the path is longer than %zu bytes", path,
+            sizeof(to.sun_path) - 1);
+        return;
+    }
     memcpy(to.sun_path, path, n);
     if (path[0] == '@')
         to.sun_path[0] = '\0';

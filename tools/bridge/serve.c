@@ -8,6 +8,7 @@
 #include "conn.h"
 #include "look.h"
 #include "move.h"
+#include "peer.h"
 #include "say.h"
 #include "session.h"
 #include "wait.h"
@@ -104,6 +105,22 @@ static void forget_if_gone(const struct serving *s, enq_handle handle, int rc)
     held_gone(s->b, handle);
 }
 
+/*
+ * A session does with its own locks what it likes. Whoever else would change
+ * one has to show its token, lest an id that was mistaken, or made twice, ends
+ * what another works under. (To end it on purpose there is break.) True: that
+ * was said.
+ */
+static bool is_anothers(struct serving *s, enq_handle handle, uint64_t token)
+{
+    if (token != 0 || !held_is_anothers(s->b, s->c->session, handle) ||
+        enq_valid(s->b->space, handle) != ENQ_OK)
+        return false;
+    reply_result(&s->reply, ENQ_NOTHELD, NULL,
+        "the lock is another session's: its TOKEN is needed (or break it)");
+    return true;
+}
+
 static void serve_unlock(struct serving *s)
 {
     enq_handle handle;
@@ -112,6 +129,8 @@ static void serve_unlock(struct serving *s)
     if (was_done(s))
         return;
     rc = serving_handle(s, &handle);
+    if (rc == ENQ_OK && is_anothers(s, handle, s->ask->token))
+        return;
     if (rc == ENQ_OK) {
         rc = enq_unlock(s->b->space, handle, s->ask->token);
         reply_result(&s->reply, rc, NULL, enq_why());
@@ -129,6 +148,9 @@ static void serve_unset(struct serving *s)
 
     if (was_done(s))
         return;
+    for (unsigned i = 0; i < ask->n_grants; i++)
+        if (is_anothers(s, ask->grants[i].handle, ask->grants[i].token))
+            return;
     rc = enq_unlock_set(s->b->space, ask->grants, ask->n_grants);
     reply_result(&s->reply, rc, NULL, enq_why());
     serving_done(s, rc, NULL);
@@ -145,6 +167,8 @@ static void serve_promote(struct serving *s)
     if (was_done(s))
         return;
     rc = serving_handle(s, &handle);
+    if (rc == ENQ_OK && is_anothers(s, handle, s->ask->token))
+        return;
     if (rc == ENQ_OK)
         rc = enq_promote(s->b->space, handle, s->ask->token, &grant);
     reply_result(&s->reply, rc, &grant, enq_why());
@@ -162,6 +186,8 @@ static void serve_demote(struct serving *s)
     if (was_done(s))
         return;
     rc = serving_handle(s, &handle);
+    if (rc == ENQ_OK && is_anothers(s, handle, s->ask->token))
+        return;
     if (rc == ENQ_OK)
         rc = enq_demote(s->b->space, handle, s->ask->token);
     reply_result(&s->reply, rc, NULL, enq_why());
@@ -176,6 +202,8 @@ static void serve_renew(struct serving *s)
     enq_handle handle;
     int rc = serving_handle(s, &handle);
 
+    if (rc == ENQ_OK && is_anothers(s, handle, s->ask->token))
+        return;
     if (rc == ENQ_OK)
         rc = enq_renew(s->b->space, handle, s->ask->token, s->ask->timeout_ms);
     reply_result(&s->reply, rc, NULL, enq_why());
@@ -233,11 +261,17 @@ static void serve_adopt(struct serving *s)
     rc = enq_adopt(s->b->space, s->ask->uuid == NULL ? "" : s->ask->uuid,
         &grant);
     reply_result(&s->reply, rc, &grant, enq_why());
-    if (rc != ENQ_OK || s->c->session == NULL)
+    if (rc != ENQ_OK)
         return;
+    peer_lost_lock(s->b->share, grant.handle);
+    if (s->c->session == NULL) {
+        peer_has_lock(s->b, s->c->from, grant.handle);
+        return;
+    }
     serving_done(s, rc, &grant);
     h.handle = grant.handle;
     h.token = grant.token;
+    h.mode = grant.blocker.mode;
     held_add(s->b, s->c->session, &h);
 }
 
@@ -288,18 +322,18 @@ static void serve_cancel(struct serving *s)
 
 /* --- sessions --- */
 
-static void tell_session(struct serving *s, bool resumed)
+static void tell_session(struct serving *s, const struct joined *joined)
 {
     const struct session *session = s->c->session;
     struct text *out = s->reply.out;
 
     reply_begin(&s->reply, ENQ_OK, NULL);
-    text_member_text(out, "SESSION", session->id);
+    text_member_text(out, "SESSION", joined->id);
     text_member_number(out, "VERSION", PROTOCOL_VERSION);
     text_member_number(out, "GRACE", session->grace_ms);
     text_member_number(out, "KEEPALIVE", s->b->options.limits.keepalive_ms);
     text_member(out, "RESUMED");
-    text_put(out, resumed ? "true" : "false", resumed ? 4 : 5);
+    text_put(out, joined->resumed ? "true" : "false", joined->resumed ? 4 : 5);
     TEXT_PUT(out, ",\"LIMITS\":{\"window\":64");
     options_tell(&s->b->options.limits, out);
     TEXT_PUT(out, "}");
@@ -312,9 +346,19 @@ static bool hello_is_late(const struct serving *s)
         (s->c->n_looks > 0 && move_is_due(s)); /* they are made for here */
 }
 
+/* What is too long is refused, with any request, and never cut: two owners
+   would be one. */
+static bool owner_is_long(const struct serving *s)
+{
+    const char *owner = s->ask->owner;
+
+    return owner != NULL && strnlen(owner, ENQ_OWNER_BYTES) == ENQ_OWNER_BYTES;
+}
+
 static void serve_hello(struct serving *s)
 {
-    bool resumed;
+    struct joined joined;
+    const char *full;
 
     if (!s->ask->has_id)
         reply_wrong(&s->reply, "hello needs a reqUUID");
@@ -323,12 +367,15 @@ static void serve_hello(struct serving *s)
     else if (s->ask->secret != NULL && s->ask->secret[0] != '\0')
         /* who has one believes that it is asked for */
         reply_wrong(&s->reply, "No tokens are checked here: hello without");
+    else if (owner_is_long(s))
+        reply_result(&s->reply, -36, NULL, /* ENAMETOOLONG */
+            "The owner is longer than 127 bytes");
     else if (move_is_due(s))
         move_begin(s);
-    else if (session_join(s->b, s->c, s->ask, &resumed) == NULL)
-        reply_full(&s->reply, "There are too many sessions");
+    else if ((full = session_join(s->b, s->c, s->ask, &joined)) != NULL)
+        reply_full(&s->reply, full);
     else
-        tell_session(s, resumed);
+        tell_session(s, &joined);
 }
 
 static void serve_ping(struct serving *s)

@@ -3,12 +3,13 @@
  */
 #include "session.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
 #include "conn.h"
+#include "left.h"
 #include "move.h"
+#include "peer.h"
 #include "roll.h"
 #include "say.h"
 #include "tag.h"
@@ -16,75 +17,79 @@
 
 #define NS_PER_MS INT64_C(1000000)
 
-/* --- ids --- */
+/* --- ids and names --- */
 
-/* 96 bits that nobody guesses, in the 64 letters of RFC 4648's base64url. */
+/* 96 bits that nobody guesses. */
 static bool make_id(char id[SESSION_BYTES])
 {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                  "abcdefghijklmnopqrstuvwxyz0123456789-_";
     unsigned char random[SESSION_BYTES - 1];
 
     if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
         return false;
     for (size_t i = 0; i < sizeof(random); i++)
-        id[i] = letters[random[i] & 63];
+        id[i] = tag_letters[random[i] & 63];
     id[sizeof(random)] = '\0';
     return true;
 }
 
-static struct session *find(struct bridge *b, const char *id)
+static struct session *find(struct bridge *b, const char *name)
 {
-    struct table_node *node = table_find(&b->sessions, table_hash(id));
+    struct table_node *node = table_find(&b->sessions, table_hash(name));
 
     for (; node != NULL; node = table_next(node)) {
-        struct session *s = TABLE_OF(node, struct session, by_id);
-        if (strcmp(s->id, id) == 0)
+        struct session *s = TABLE_OF(node, struct session, by_name);
+        if (strcmp(s->name, name) == 0)
             return s;
     }
     return NULL;
 }
 
 /* One that leads to this loop. */
-static bool make_own_id(const struct bridge *b, char id[SESSION_BYTES])
+static bool make_own_id(const struct bridge *b, char id[SESSION_BYTES],
+    char name[SESSION_BYTES])
 {
-    do
+    do {
         if (!make_id(id))
             return false;
-    while (move_home(b, id) != b->index);
+        tag_name(id, name);
+    } while (move_home(b, name) != b->index);
     return true;
 }
 
 /* --- begin and end --- */
 
-static struct session *make(struct bridge *b, const char *id)
+static struct session *make(struct bridge *b, const char *name)
 {
-    struct session *s = NULL;
+    struct session *s = calloc(1, sizeof(*s));
 
-    if (b->share->n_sessions++ < b->options.limits.sessions)
-        s = calloc(1, sizeof(*s));
-    if (s != NULL && id != NULL) {
-        snprintf(s->id, sizeof(s->id), "%s", id);
-    } else if (s != NULL && !make_own_id(b, s->id)) {
-        free(s);
-        s = NULL;
-    }
-    if (s == NULL) {
-        b->share->n_sessions--;
+    if (s == NULL)
         return NULL;
-    }
+    strcpy(s->name, name);
+    b->share->n_sessions++;
     CDS_INIT_LIST_HEAD(&s->held);
     CDS_INIT_LIST_HEAD(&s->waits);
     cds_list_add_tail(&s->node, &b->broken);
-    table_add(&b->sessions, &s->by_id, table_hash(s->id));
+    table_add(&b->sessions, &s->by_name, table_hash(s->name));
     return s;
 }
 
-static void set_grace(struct bridge *b, struct session *s, int64_t grace_ms)
+static struct session *make_new(struct bridge *b, const struct conn *c,
+    char id[SESSION_BYTES])
+{
+    char name[SESSION_BYTES];
+
+    if (b->share->n_sessions >= b->options.limits.sessions ||
+        c->from->sessions >= b->options.limits.peer_sessions ||
+        !make_own_id(b, id, name))
+        return NULL;
+    return make(b, name);
+}
+
+int64_t session_grace(const struct bridge *b, int64_t grace_ms)
 {
     int64_t most = b->options.limits.grace_s * 1000;
 
-    s->grace_ms = grace_ms < 0 || grace_ms > most ? most : grace_ms;
+    return grace_ms < 0 || grace_ms > most ? most : grace_ms;
 }
 
 static void attach(struct bridge *b, struct session *s, struct conn *c)
@@ -95,30 +100,83 @@ static void attach(struct bridge *b, struct session *s, struct conn *c)
         before->session = NULL;
         conn_finish(b, before);
     }
+    if (s->from == NULL)
+        s->from = peer_has_session(b->share, c->from, s->n_held);
     s->conn = c;
     c->session = s;
     cds_list_del(&s->node);
     cds_list_add_tail(&s->node, &b->joined);
-    snprintf(s->peer, sizeof(s->peer), "%s", c->peer);
+    memcpy(s->peer, c->peer, sizeof(s->peer));
 }
 
-struct session *session_join(struct bridge *b, struct conn *c,
-    const struct ask *ask, bool *resumed)
+/* The one that @ask names, whose id is that, if there is one: @s. False: that
+   cannot be told now. */
+static bool resume(struct bridge *b, const struct ask *ask,
+    char id[SESSION_BYTES], struct session **s)
 {
-    struct session *s = ask->session == NULL ? NULL : find(b, ask->session);
+    char name[SESSION_BYTES];
 
-    *resumed = s != NULL;
-    if (s == NULL) {
-        s = make(b, NULL);
-        if (s == NULL)
-            return NULL;
-        set_grace(b, s, ask->grace_ms < 0 ? 10000 : ask->grace_ms);
-    }
+    *s = NULL;
+    if (ask->session == NULL || strlen(ask->session) != SESSION_BYTES - 1)
+        return true;
+    strcpy(id, ask->session);
+    tag_name(id, name);
+    *s = find(b, name);
+    return *s != NULL || left_resume(b, name, s);
+}
+
+static struct session *begin(struct bridge *b, const struct conn *c,
+    const struct ask *ask, char id[SESSION_BYTES])
+{
+    struct session *s = make_new(b, c, id);
+
+    if (s != NULL)
+        s->grace_ms =
+            session_grace(b, ask->grace_ms < 0 ? 10000 : ask->grace_ms);
+    return s;
+}
+
+const char *session_join(struct bridge *b, struct conn *c,
+    const struct ask *ask, struct joined *joined)
+{
+    struct session *s;
+
+    if (!resume(b, ask, joined->id, &s))
+        return "The session cannot be taken over now: hello again, later";
+    joined->resumed = s != NULL;
+    if (s == NULL)
+        s = begin(b, c, ask, joined->id);
+    if (s == NULL)
+        return c->from->sessions >= b->options.limits.peer_sessions
+            ? "There are too many sessions of the client's host or user"
+            : "There are too many sessions";
     if (ask->owner != NULL) /* the table does not know it */
-        snprintf(s->owner, sizeof(s->owner), "%s", ask->owner);
+        strcpy(s->owner, ask->owner);
     attach(b, s, c);
-    say_more("%s has %s session %.4s...", c->peer,
-        *resumed ? "resumed" : "begun", s->id);
+    say_more("%s has %s session %s", c->peer,
+        joined->resumed ? "resumed" : "begun", s->name);
+    return NULL;
+}
+
+/* From now, and not from when the round began: a client counts from when he
+   sent what was answered in it. */
+static int64_t grace_end(const struct session *s)
+{
+    return bridge_clock() + s->grace_ms * NS_PER_MS;
+}
+
+struct session *session_inherit(struct bridge *b, const struct tag_found *tag,
+    int64_t grace_ms)
+{
+    struct session *s = find(b, tag->session);
+
+    if (s == NULL)
+        s = make(b, tag->session);
+    if (s == NULL)
+        return NULL;
+    s->grace_ms = grace_ms;
+    s->ends_ns = grace_end(s);
+    strcpy(s->peer, tag->peer);
     return s;
 }
 
@@ -127,7 +185,7 @@ static void part(struct bridge *b, struct session *s)
     if (s->conn != NULL)
         s->conn->session = NULL;
     s->conn = NULL;
-    s->ends_ns = b->now_ns + s->grace_ms * NS_PER_MS;
+    s->ends_ns = grace_end(s);
     cds_list_del(&s->node);
     cds_list_add_tail(&s->node, &b->broken);
 }
@@ -139,13 +197,21 @@ void session_leave(struct bridge *b, struct session *s)
         session_end(b, s);
 }
 
+/* It goes on counting. */
+static void let_go(struct bridge *b, const struct held *h)
+{
+    if (enq_abandon(b->space, h->handle, h->token) == ENQ_OK &&
+        h->session->from != NULL)
+        peer_has_lock(b, h->session->from, h->handle);
+}
+
 /* What is to stay is an orphan from now, which others may adopt. One with a
    lock delay is not given back but runs out: the delay is for those whose
    holder is gone. */
 static void give_up(struct bridge *b, const struct held *h)
 {
     if (h->on_death != ENQ_DEATH_RELEASE)
-        enq_abandon(b->space, h->handle, h->token);
+        let_go(b, h);
     else if (h->delayed)
         enq_renew(b->space, h->handle, h->token, 1);
     else
@@ -154,16 +220,18 @@ static void give_up(struct bridge *b, const struct held *h)
 
 static void forget(struct bridge *b, struct session *s)
 {
-    table_remove(&b->sessions, &s->by_id);
+    table_remove(&b->sessions, &s->by_name);
     cds_list_del(&s->node);
     b->share->n_sessions--;
+    if (s->from != NULL)
+        peer_ends_session(b->share, s->from, s->n_held);
     free(s->done);
     free(s);
 }
 
 void session_end(struct bridge *b, struct session *s)
 {
-    say_more("session %.4s... of %s is over", s->id, s->peer);
+    say_more("session %s of %s is over", s->name, s->peer);
     if (s->conn != NULL)
         part(b, s);
     wait_drop_all(b, &s->waits);
@@ -241,6 +309,8 @@ bool held_add(struct bridge *b, struct session *s, const struct held *what)
     h->session = s;
     cds_list_add_tail(&h->node, &s->held);
     s->n_held++;
+    if (s->from != NULL)
+        peer_count(b->share, &s->from->locks, 1);
     table_add(&b->held, &h->by_handle, h->handle);
     table_add(&b->requests, &h->by_request, h->request);
     if (b->share->roll != NULL) {
@@ -259,6 +329,8 @@ void held_remove(struct bridge *b, struct held *h)
         roll_remove(b, h);
     cds_list_del(&h->node);
     h->session->n_held--;
+    if (h->session->from != NULL)
+        peer_count(b->share, &h->session->from->locks, -1u);
     if (b->n_spare == SPARE_MOST) {
         free(h);
         return;
@@ -289,6 +361,8 @@ void held_gone(struct bridge *b, enq_handle handle)
         held_remove(b, h);
     else if (b->share->roll != NULL)
         roll_gone(b->share->roll, handle);
+    if (h == NULL)
+        peer_lost_lock(b->share, handle);
 }
 
 bool held_look(struct bridge *b, enq_handle handle, uint64_t *token,
@@ -303,6 +377,19 @@ bool held_look(struct bridge *b, enq_handle handle, uint64_t *token,
     *token = h->token;
     *mode = h->mode;
     return true;
+}
+
+/* What is not at this loop is not of a session of this loop. */
+bool held_is_anothers(struct bridge *b, const struct session *s,
+    enq_handle handle)
+{
+    const struct held *h = held_find(b, handle);
+    uint64_t token;
+    uint8_t mode;
+
+    if (h != NULL)
+        return h->session != s;
+    return held_look(b, handle, &token, &mode);
 }
 
 unsigned held_of_request(struct bridge *b, const struct session *s,
@@ -372,56 +459,4 @@ const struct done *done_find(const struct session *s, uint64_t request,
             return d;
     }
     return NULL;
-}
-
-/* --- after another bridge --- */
-
-#define INHERIT_AT_ONCE 4096u
-
-static void inherit_one(struct bridge *first, const struct enq_info *info)
-{
-    struct bridge *b;
-    struct tag_found tag;
-    struct session *s;
-    struct held h = {
-        .handle = info->handle, .token = info->token, .mode = info->mode};
-
-    if (!tag_read(info->peer, &tag))
-        return; /* without a session: its id says all */
-    b = &first->share->loops[move_home(first, tag.session)];
-    s = find(b, tag.session);
-    if (s == NULL)
-        s = make(b, tag.session);
-    if (s == NULL)
-        return;
-    set_grace(b, s, tag.grace_ms);
-    s->ends_ns = b->now_ns + s->grace_ms * NS_PER_MS;
-    snprintf(s->peer, sizeof(s->peer), "%s", tag.peer);
-    h.on_death = tag.on_death;
-    h.delayed = tag.delayed;
-    h.member = (uint16_t)tag.member;
-    h.request = table_hash(tag.request);
-    held_add(b, s, &h);
-}
-
-void session_inherit(struct bridge *b)
-{
-    struct enq_info *infos = calloc(INHERIT_AT_ONCE, sizeof(*infos));
-    size_t got = 0, all = 0;
-    int rc = ENQ_OK;
-
-    if (infos == NULL)
-        say_die(1, "out of memory");
-    do {
-        rc = enq_inherit(b->space, infos, INHERIT_AT_ONCE, &got);
-        for (size_t i = 0; rc == ENQ_OK && i < got; i++)
-            inherit_one(b, &infos[i]);
-        all += got;
-    } while (rc == ENQ_OK && got > 0);
-    free(infos);
-    if (rc != ENQ_OK)
-        say("cannot take over the locks of a bridge before: %s", enq_why());
-    if (all > 0)
-        say("took over %zu locks and %u sessions", all,
-            (unsigned)b->share->n_sessions);
 }

@@ -5,10 +5,10 @@
  * whatever its locks do: each of them bears in the table, as the peer for whom
  * it is held (enq_req.peer),
  *
- *	10.1.2.3#SESSION.GRACE.DEATH.MEMBER.REQUEST
+ *	10.1.2.3#NAME.GRACE.DEATH.MEMBER.REQUEST
  *
- * so that the next bridge, which takes them over (enq_inherit), finds the
- * sessions again, and knows which request each lock was the answer to. In the
+ * so that another bridge, which takes them over (left.h), finds the sessions
+ * again, and knows which request each lock was the answer to. In the
  * table all are LEASE, or KEEP where that was asked for: the death of a bridge
  * ends no lock. What is RELEASE to the client the bridge gives back, when the
  * session ends.
@@ -21,18 +21,27 @@
 
 #include "bridge.h"
 
-/* @ask: of hello. Joins @c to a session: the one named, or a new one.
-   NULL: there are too many, or no memory. @resumed: it is the one named. */
-struct session *session_join(struct bridge *b, struct conn *c,
-    const struct ask *ask, bool *resumed);
+struct joined {
+    char id[SESSION_BYTES]; /* for its client, and nobody else */
+    bool resumed;           /* it is the one named */
+};
+
+/* @ask: of hello. Joins @c to a session: the one named, or a new one. NULL, or
+   why not: there are too many, no memory, no room in the table. */
+const char *session_join(struct bridge *b, struct conn *c,
+    const struct ask *ask, struct joined *joined);
 /* Its connection is gone: the grace period begins. */
 void session_leave(struct bridge *b, struct session *s);
 /* It is over: what goes with it is given back. */
 void session_end(struct bridge *b, struct session *s);
 
-/* Takes over what a bridge before us held, and makes its sessions anew, each at
-   its loop. Before these begin. */
-void session_inherit(struct bridge *b);
+/* One that a bridge had which is gone, without a connection; also beyond the
+   limit, as its locks are there. NULL: no memory. */
+struct tag_found;
+struct session *session_inherit(struct bridge *b, const struct tag_found *tag,
+    int64_t grace_ms);
+int64_t session_grace(const struct bridge *b, int64_t grace_ms);
+
 /* Frees them; their locks stay. */
 void session_forget_all(struct bridge *b);
 /* Sessions and connections whose time is over. */
@@ -52,6 +61,9 @@ void held_change(struct bridge *b, enq_handle handle, uint64_t token,
 void held_gone(struct bridge *b, enq_handle handle);
 bool held_look(struct bridge *b, enq_handle handle, uint64_t *token,
     uint8_t *mode);
+/* Is it a session's, and not of this one (NULL: of none)? */
+bool held_is_anothers(struct bridge *b, const struct session *s,
+    enq_handle handle);
 
 /* The locks that a request has got: of one asked again. How many. */
 unsigned held_of_request(struct bridge *b, const struct session *s,

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "peer.h"
 #include "route.h"
 
 struct wait *wait_make(unsigned n)
@@ -50,6 +51,8 @@ void wait_begin(struct bridge *b, struct wait *w, uint64_t ticket,
         w->session == NULL ? &c->waits : &w->session->waits);
     ++*count_of(w);
     w->loop = b;
+    w->from = w->session != NULL ? w->session->from : c->from;
+    peer_count(b->share, &w->from->waits, 1);
     if (b->share->roll != NULL)
         route_wait(b, w, ticket);
     else
@@ -64,6 +67,9 @@ void wait_leave(struct wait *w)
         return;
     cds_list_del(&w->node);
     --*count;
+    peer_count(w->loop->share, &w->from->waits, -1u);
+    if (w->conn != NULL)
+        w->conn->heard_ns = w->loop->now_ns; /* it is idle from now, if ever */
     w->session = NULL;
     w->conn = NULL;
 }

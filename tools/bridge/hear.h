@@ -1,0 +1,16 @@
+/*
+ * hear.h - what connections say: bytes in, requests out.
+ */
+#ifndef BRIDGE_HEAR_H
+#define BRIDGE_HEAR_H
+
+#include "bridge.h"
+
+/* What epoll has told. The connection may be gone after it. */
+void hear_event(struct bridge *b, struct conn *c, uint32_t events);
+/* Serves what it has said, as far as there are whole requests. */
+void hear_go_on(struct bridge *b, struct conn *c);
+/* If a request has begun, it is forgotten. */
+void hear_no_more(struct bridge *b, struct conn *c);
+
+#endif
