@@ -447,8 +447,9 @@ static inline void let_go(struct scope *s, struct entry *e, enum gone gone)
         scope_wake(s, e);
 }
 
-/* Who took the lock, behind the entry's own texts, as far as there is room:
-   nobody's truth, so that a death in here does no harm. */
+/* Who took the lock, behind the entry's own texts, where there is room for the
+   whole name; half of one may be another's. Nobody's truth, so that a death in
+   here does no harm. */
 static void note_taker(struct map *map, struct entry *e,
     const struct ask *taker)
 {
@@ -460,13 +461,10 @@ static void note_taker(struct map *map, struct entry *e,
         return;
     at = e->payload + ask_payload_bytes(&ask);
     room = entry_payload_room(map, e) - ask_payload_bytes(&ask);
-    if (n > room)
-        n = room;
-    if (n == 0)
+    if (n == 0 || n > room)
         return;
     memcpy(at, taker->owner, n);
     ENQ_POINT("promote.taker_written");
-    at[n - 1] = '\0';
     shm_store(&e->taker_bytes, (uint8_t)n);
 }
 

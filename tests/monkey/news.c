@@ -22,6 +22,14 @@ static bool is_of(const struct op *deed, const struct op *op)
     return deed->life == op->life;
 }
 
+/* With all that was done with this lock. */
+static void report(struct story *s, enum fault fault, const struct op *op,
+    const char *why)
+{
+    if (story_fault(s, fault, "%s%s", op_text(op), why))
+        story_deeds(s, op->ident);
+}
+
 /* --- results of started requests --- */
 
 static const struct op *started_by(const struct deeds *all, const struct op *op)
@@ -212,16 +220,15 @@ static void check_end(struct story *s, const struct hold *h,
     const struct op *unlock = given_back(all, op);
 
     if (unlock != NULL)
-        story_fault(s, FAULT_NEWS, "%s;\n    which was held until %s",
-            op_text(op), op_text(unlock));
+        report(s, FAULT_NEWS, op, "; it was given back before");
     else if ((op->event == ENQ_EVENT_EXPIRED) != (op->result == ENQ_EXPIRED))
-        story_fault(s, FAULT_NEWS, "%s", op_text(op));
+        report(s, FAULT_NEWS, op, "");
     else if (op->result == ENQ_LOST && op->other != 0 &&
         !is_taker(s, h->op, op))
-        story_fault(s, FAULT_NEWS, "%s; who has not taken it", op_text(op));
+        report(s, FAULT_NEWS, op, "; who has not taken it");
     else if (op->result == ENQ_NOTHELD && !was_unlocked_by_another(all, op) &&
         !remote_was_cut(s, op->life, h->op->begin_ns, op->end_ns))
-        story_fault(s, FAULT_NEWS, "%s; nobody has unlocked it", op_text(op));
+        report(s, FAULT_NEWS, op, "; nobody has unlocked it");
     else
         result_check_why(s, h, op, all);
 }
@@ -238,11 +245,11 @@ static void check_expiring(struct story *s, const struct hold *h,
         h->earliest_deadline < near)
         near = h->earliest_deadline;
     if (ttl_ms < 0 || op->end_ns < near - ttl_ms / 4 * NS_MS)
-        story_fault(s, FAULT_NEWS, "%s; which is too early", op_text(op));
+        report(s, FAULT_NEWS, op, "; which is too early");
     for (size_t i = 0; i < all->n && all->ops[i] != op; i++)
         most += all->ops[i]->kind == OP_RENEW;
     if (h->op->beat_ms == 0 && heard(all, op, op->event) >= most)
-        story_fault(s, FAULT_NEWS, "%s; once too often", op_text(op));
+        report(s, FAULT_NEWS, op, "; once too often");
 }
 
 /* The modes that it has had by then: a bit for each. */
@@ -277,7 +284,7 @@ static void check_blocking(struct story *s, const struct hold *h,
 
     if (heard(all, op, op->event) > 0 &&
         !remote_was_cut(s, op->life, h->op->begin_ns, op->end_ns))
-        story_fault(s, FAULT_NEWS, "%s; once too often", op_text(op));
+        report(s, FAULT_NEWS, op, "; once too often");
     for (size_t i = check_begun_before(s, op->begin_seq); i > 0; i--) {
         const struct op *w = s->ops[i - 1];
 
@@ -285,7 +292,7 @@ static void check_blocking(struct story *s, const struct hold *h,
             is_suitor(s, h, w, modes))
             return;
     }
-    story_fault(s, FAULT_NEWS, "%s; but nobody wants it", op_text(op));
+    report(s, FAULT_NEWS, op, "; but nobody wants it");
 }
 
 /* After its result, if it was started; and before its end. */
@@ -309,9 +316,9 @@ static void check_news(struct story *s, const struct hold *h,
     if (got == NULL || h->op != got ||
         (op_ended(got) && got->result != ENQ_OK) ||
         s->b->lives[op->life].listens_seq == 0 || !is_token_of(all, op))
-        story_fault(s, FAULT_NEWS, "%s", op_text(op));
+        report(s, FAULT_NEWS, op, "");
     else if (!is_in_order(got, op, all))
-        story_fault(s, FAULT_ORDER, "%s", op_text(op));
+        report(s, FAULT_ORDER, op, "");
     else if (news_is_end(op))
         check_end(s, h, op, all);
     else if (op->event == ENQ_EVENT_EXPIRING)
@@ -319,7 +326,7 @@ static void check_news(struct story *s, const struct hold *h,
     else if (op->event == ENQ_EVENT_BLOCKING)
         check_blocking(s, h, op, all);
     else
-        story_fault(s, FAULT_NEWS, "%s", op_text(op));
+        report(s, FAULT_NEWS, op, "");
 }
 
 void news_check(struct story *s, const struct hold *h, const struct op *op,

@@ -165,8 +165,9 @@ void result_check(struct story *s, const struct hold *h, const struct op *op,
             result_check_why(s, h, op, all);
     } else if (op->result == ENQ_ELEASE && remote_may_not_know(s, op)) {
         return; /* nobody could be asked */
-    } else if (op->result != ENQ_REFUSED || !may_be_refused(h, op)) {
-        story_fault(s, FAULT_RESULT, "%s", op_text(op));
+    } else if ((op->result != ENQ_REFUSED || !may_be_refused(h, op)) &&
+        story_fault(s, FAULT_RESULT, "%s", op_text(op))) {
+        story_deeds(s, h->op->ident);
     }
 }
 
