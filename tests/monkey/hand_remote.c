@@ -150,6 +150,44 @@ static void an_adopted_lock_is_lost_with_its_bridge(void)
     foreign(0, p, OP_DEMOTE, 40)->result = ENQ_NOTHELD;
 }
 
+/* Whose session comes back in time. */
+static void a_lock_is_lost_to_who_adopts_it_between_two_bridges(void)
+{
+    struct op *p = lock_over_a_death(200);
+
+    foreign(1, p, OP_ADOPT, 22)->token = ++hand_token;
+    call(0, OP_LIST, 36, 37);
+    lose(p);
+}
+
+/* To give back what is not there any more is told to be done. */
+static void an_adopted_lock_is_given_back_when_its_loss_is_known(void)
+{
+    struct op *p = lock(1, X, 1, 2), *adopted;
+
+    remote(0, 200);
+    bridge(0, 20);
+    bridge(25, 0);
+    p->on_death = ENQ_DEATH_LEASE;
+    die(1, 5, 6);
+    adopted = foreign(0, p, OP_ADOPT, 10);
+    adopted->token = ++hand_token;
+    event(adopted, ENQ_EVENT_LOST, 35)->result = ENQ_NOTHELD;
+    foreign(0, p, OP_UNLOCK, 40);
+}
+
+static void a_client_cannot_ask_between_two_bridges(void)
+{
+    about(lock_over_a_death(200), OP_VALID, 22, 23)->result = ENQ_ELEASE;
+}
+
+static void a_client_does_not_know_though_its_bridge_lives(void)
+{
+    remote(0, 200);
+    bridge(0, 0);
+    about(lock(0, X, 1, 2), OP_VALID, 22, 23)->result = ENQ_ELEASE;
+}
+
 static void a_leased_lock_is_lost_with_its_bridge(void)
 {
     struct op *p = lock_over_a_death(0);
@@ -232,6 +270,10 @@ const struct hand_test hand_remote[] = {
     T(a_remote_lock_is_lost_to_a_client_who_came_late, NONE),
     T(a_remote_lock_is_lost_to_a_client_who_came_back_in_time, FAULT_LOST),
     T(an_adopted_lock_is_lost_with_its_bridge, NONE),
+    T(a_lock_is_lost_to_who_adopts_it_between_two_bridges, NONE),
+    T(an_adopted_lock_is_given_back_when_its_loss_is_known, NONE),
+    T(a_client_cannot_ask_between_two_bridges, NONE),
+    T(a_client_does_not_know_though_its_bridge_lives, FAULT_RESULT),
     T(a_leased_lock_is_lost_with_its_bridge, FAULT_LOST),
     T(a_waiter_is_granted_when_a_session_is_over, NONE),
     T(a_waiter_sleeps_behind_a_session_that_is_over, FAULT_ASLEEP),

@@ -219,7 +219,8 @@ static void check_end(struct story *s, const struct hold *h,
 {
     const struct op *unlock = given_back(all, op);
 
-    if (unlock != NULL)
+    if (unlock != NULL &&
+        !remote_was_cut(s, op->life, h->op->begin_ns, op->end_ns))
         report(s, FAULT_NEWS, op, "; it was given back before");
     else if ((op->event == ENQ_EVENT_EXPIRED) != (op->result == ENQ_EXPIRED))
         report(s, FAULT_NEWS, op, "");

@@ -111,7 +111,8 @@ static bool was_there_death(const struct story *s, int64_t from, int64_t to)
 
 bool remote_may_not_know(const struct story *s, const struct op *op)
 {
-    return op->kind == OP_VALID && remote_is(s, op->life) &&
+    return op->kind == OP_VALID && op->result == ENQ_ELEASE &&
+        remote_is(s, op->life) &&
         was_there_death(s, op->begin_ns - APART_NS, op->end_ns);
 }
 

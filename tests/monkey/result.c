@@ -88,11 +88,29 @@ static enum fault fault_of_why(const struct story *s, const struct hold *h,
     return fits ? FAULTS : FAULT_ENDED;
 }
 
+/* Between two bridges a session's lock is an orphan, which anybody may adopt,
+   though the session comes back in time. */
+static bool was_adopted_meanwhile(const struct story *s, const struct hold *h,
+    const struct op *op, const struct deeds *all)
+{
+    for (size_t i = 0; i < all->n; i++) {
+        const struct op *deed = all->ops[i];
+
+        if (deed->kind == OP_ADOPT && op_may_be_done(deed) &&
+            deed->life != h->op->life && deed->begin_seq < op->end_seq &&
+            deed->begin_seq > h->op->begin_seq)
+            return remote_was_cut(s, h->op->life, h->op->begin_ns, op->end_ns);
+    }
+    return false;
+}
+
 void result_check_why(struct story *s, const struct hold *h,
     const struct op *op, const struct deeds *all)
 {
     enum fault fault = fault_of_why(s, h, op, all);
 
+    if (was_adopted_meanwhile(s, h, op, all))
+        return;
     if (fault == FAULT_ENDED &&
         remote_was_cut(s, h->op->life, h->op->begin_ns, op->end_ns))
         return; /* how, was not seen: its session had nothing else */
@@ -163,7 +181,7 @@ void result_check(struct story *s, const struct hold *h, const struct op *op,
     if (result_is_gone(op->result)) {
         if (op->life == h->op->life)
             result_check_why(s, h, op, all);
-    } else if (op->result == ENQ_ELEASE && remote_may_not_know(s, op)) {
+    } else if (remote_may_not_know(s, op)) {
         return; /* nobody could be asked */
     } else if ((op->result != ENQ_REFUSED || !may_be_refused(h, op)) &&
         story_fault(s, FAULT_RESULT, "%s", op_text(op))) {
@@ -280,7 +298,7 @@ void result_check_asking(struct story *s)
             continue;
         if (asks && op_leads(op))
             check_asking(s, op);
-        else if (!asks && op->result < 0)
+        else if (!asks && op->result < 0 && !remote_may_not_know(s, op))
             story_fault(s, FAULT_RESULT, "%s", op_text(op));
     }
 }
