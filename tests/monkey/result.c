@@ -375,12 +375,13 @@ void result_check_rest(struct story *s)
         const struct rest *r = &s->b->rest[i];
         const struct op *op = who_asked(s, r->ident);
 
-        if (!has_reason(s, op, r))
+        if (!has_reason(s, op, r) &&
             story_fault(s, FAULT_LEAK,
                 "at rest: %c %s of \"%s\" death=%d%s ident %llx; %s",
                 rule_letter(r->mode), rule_key_text(r->key % KEYS),
                 rule_owners[r->owner % OWNERS], r->on_death,
                 r->waiting ? " waiting" : "", (unsigned long long)r->ident,
-                op == NULL ? "nobody asked for it" : op_text(op));
+                op == NULL ? "nobody asked for it" : op_text(op)))
+            story_deeds(s, r->ident);
     }
 }

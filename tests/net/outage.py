@@ -26,7 +26,7 @@ FAULTS = {
         (lambda host: host.swallow(), lambda host: host.spit_out()),
 }
 PHASES = ('is idle', 'has sent half a request', 'waits', 'is answered',
-          'holds a lock')
+          'is answered and asks again', 'holds a lock')
 
 
 class Case:
@@ -49,7 +49,7 @@ class Case:
         """What it does before its host vanishes."""
         if self.phase == 'has sent half a request':
             self.peer.socket.sendall(b'{"OP":"1","eleLock":{"na')
-        elif self.phase in ('waits', 'is answered'):
+        elif self.phase == 'waits' or self.is_answered():
             self.holder = self.world.peer()
             self.held = self.holder.lock(self.key)
             self.uuid = self.peer.ask(self.key, 60000)
@@ -59,8 +59,10 @@ class Case:
     def answer(self):
         """The host is gone: now it is granted what it waits for."""
         self.since = time.monotonic()
-        if self.phase == 'is answered':
+        if self.is_answered():
             self.holder.unlock(self.held.uuid)
+        if self.phase == 'is answered and asks again':
+            self.peer.socket.sendall(b' ')  # and again, as nobody answers
 
     def look(self, now, ports, rows):
         """@ports of connections that there are; @rows of the table."""
@@ -74,10 +76,13 @@ class Case:
                 self.uuid not in mine:
             self.freed_ms = ms
 
+    def is_answered(self):
+        return self.phase.startswith('is answered')
+
     def stays(self):
         """A lock without a session is its host's, connected or not."""
         return self.kind != 'session' and \
-            self.phase in ('is answered', 'holds a lock')
+            (self.is_answered() or self.phase == 'holds a lock')
 
     def is_over(self):
         return self.noticed_ms is not None and (
@@ -145,7 +150,7 @@ class Round:
         self.come_back()
 
     def vanish(self):
-        n = sum(c.phase in ('waits', 'is answered')
+        n = sum((c.phase == 'waits' or c.is_answered())
                 for c in self.cases.values())
         self.world.wait_for_waiters(n)
         time.sleep(1.1)  # all is quiet: they are asked whether they live
@@ -197,8 +202,8 @@ def vanished(world, fault, phase, kind):
         _round[0] = Round(world)
     if _round[0] is None:
         raise Skip('no round of hosts that vanish')
-    if (fault, phase, kind) in _round[0].faults:
-        raise _round[0].faults[fault, phase, kind]
+    if (fault, phase, kind) in _round[0].faults:  # if again, then all again
+        raise _round.pop().faults[fault, phase, kind]
 
 
 # --- it comes back ---
@@ -307,7 +312,7 @@ def comes_back(world, play, kinds, first, seconds, fault, kind):
     if _rounds[play] is None:
         raise Skip('no round of hosts that come back')
     if (fault, kind) in _rounds[play].faults:
-        raise _rounds[play].faults[fault, kind]
+        raise _rounds.pop(play).faults[fault, kind]
 
 
 OUTAGE_S = 1

@@ -44,18 +44,31 @@ static uint64_t in_kernel(const struct conn *c)
     return ioctl(c->fd, SIOCOUTQ, &n) == 0 && n > 0 ? (uint64_t)n : 0;
 }
 
-/* What was sent is in flight, and was sent again, and no acknowledgement of
-   anything has come since. A host that has no room answers each attempt at
-   once; but they become rare, so that its last answer may be old as well. */
+/* Nothing has come since what is in flight was sent again. A host that has no
+   room answers each attempt at once; but they become rare, so that its last
+   answer may be old as well. */
+static bool is_silent(const struct tcp_info *info)
+{
+    return info->tcpi_last_ack_recv >= VANISHED_MS &&
+        info->tcpi_last_data_sent >= ANSWER_MS &&
+        info->tcpi_last_data_sent + ANSWER_MS < info->tcpi_last_ack_recv;
+}
+
+/* It may send, also the same again as it hears no answer; but it acknowledges
+   none of what was sent twice more, though it had room. */
+static bool is_deaf(const struct tcp_info *info)
+{
+    return info->tcpi_retransmits >= 2 && info->tcpi_snd_wnd > 0;
+}
+
+/* For so long it has not taken anything. */
 static bool has_vanished(const struct conn *c)
 {
     struct tcp_info info = {0};
     socklen_t n = sizeof(info);
 
     return getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &n) == 0 &&
-        info.tcpi_unacked > 0 && info.tcpi_last_ack_recv >= VANISHED_MS &&
-        info.tcpi_last_data_sent >= ANSWER_MS &&
-        info.tcpi_last_data_sent + ANSWER_MS < info.tcpi_last_ack_recv;
+        info.tcpi_unacked > 0 && (is_silent(&info) || is_deaf(&info));
 }
 
 static const char *judge(const struct bridge *b, const struct conn *c)
