@@ -204,7 +204,8 @@ play() {
     eval "set -- ${run[$2]}" # words, some of them quoted
     case ${2-} in
     *.py) set -- "$limit" "$2" "$(basename "$2" .py)" "$to/$1" "${@:3}" ;;
-    *.sh) set -- "$limit" env ENQ_BRIDGE="$to/$1" "${@:2}" ;;
+    *.sh) set -- "$limit" env ENQ_BRIDGE="$to/$1" LOCKCTL="$to/$1" \
+        "${@:2}" ;;
     *) set -- "$limit" "$to/$1" "${@:2}" ;;
     esac
     export -f alone

@@ -264,4 +264,83 @@ if make_cgroup 12M; then
 else
     skip 'memory cgroups (none can be made)'
 fi
+
+# What a host of the other version says, by files of our own: $tmp/groups is
+# what is mounted, and the two files of this process are covered by others.
+tell_groups() { # mountinfo (G for the directory), cgroup
+    rm -rf "$tmp/groups"
+    mkdir -p "$tmp/groups/a/b"
+    echo "${1//G/$tmp/groups}" >"$tmp/mountinfo"
+    echo "$2" >"$tmp/cgroup"
+}
+set_group() { # directory, max, current, inactive files; all in MiB
+    local files=(memory.max memory.current)
+    [ -e "$tmp/groups/v1" ] &&
+        files=(memory.limit_in_bytes memory.usage_in_bytes)
+    case $2 in
+    max) echo max ;;
+    *) echo $(($2 << 20)) ;;
+    esac >"$tmp/groups/$1/${files[0]}"
+    echo $(($3 << 20)) >"$tmp/groups/$1/${files[1]}"
+    printf 'anon 1\ninactive_file %d\ntotal_inactive_file %d\nfile 5\n' \
+        $(($4 << 20)) $(($4 << 20)) >"$tmp/groups/$1/memory.stat"
+}
+told() { # what the warning says of it, empty where there is none
+    # shellcheck disable=SC2016
+    ENQ_SPACE=$ENQ_SPACE.cgroup unshare --mount sh -e -c '
+        mount --bind "$2/mountinfo" /proc/$$/mountinfo
+        mount --bind "$2/cgroup" /proc/$$/cgroup
+        exec "$1" doctor' sh "$LOCKCTL" "$tmp" >"$tmp/out" 2>"$tmp/err"
+    sed -n 's/^warning: the memory cgroup \([^:]*\) left: .*/\1/p' "$tmp/out"
+}
+v2='30 23 0:26 / G rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate'
+v1='31 23 0:27 / G rw,nosuid shared:5 - cgroup cgroup rw,cpu,memory'
+if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
+    ENQ_SPACE=$ENQ_SPACE.cgroup run lock cgroup
+    tell_groups "$v2" '0::/a/b'
+    set_group a/b 100 90 0
+    is 'a group of version 2 that is nearly full' \
+        '/a/b has 10240 KiB of 102400 KiB' "$(told)"
+    set_group a/b 100 98 88
+    is 'what files take can make way, so it is not full' '' "$(told)"
+    set_group a/b max 500 0
+    is 'a group without a limit' '' "$(told)"
+    set_group a 100 99 0
+    is 'the limit of a group above' '/a has 1024 KiB of 102400 KiB' "$(told)"
+    set_group a/b 50 49 49
+    set_group . 64 63 0
+    is 'the nearest limit of all of them' '/a has 1024 KiB of 102400 KiB' \
+        "$(told)"
+    set_group a 100 101 0
+    is 'a group that is over its limit' '/a has 0 KiB of 102400 KiB' "$(told)"
+
+    tell_groups "${v2/ \/ / /kube/pod }" '0::/kube/pod/a'
+    set_group a 100 99 0
+    is 'a container sees its own part of the groups' \
+        '/a has 1024 KiB of 102400 KiB' "$(told)"
+    tell_groups "${v2/ \/ / /kube/pod }" '0::/'
+    set_group . 100 99 0
+    is 'a container that is told of no group but the root' \
+        '/ has 1024 KiB of 102400 KiB' "$(told)"
+
+    tell_groups "$v1" '4:cpu,memory:/a'
+    touch "$tmp/groups/v1"
+    set_group a 100 99 0
+    is 'a group of version 1' '/a has 1024 KiB of 102400 KiB' "$(told)"
+    set_group a 100 99 90
+    is 'files make way there as well' '' "$(told)"
+    echo 9223372036854771712 >"$tmp/groups/a/memory.limit_in_bytes"
+    set_group . 100 10 0
+    is 'version 1 says no limit by a large number' '' "$(told)"
+    tell_groups "$v1" '4:cpu:/a'
+    touch "$tmp/groups/v1"
+    set_group a 100 99 0
+    is 'a group of another controller' '' "$(told)"
+
+    tell_groups 'nothing of this is a line' ':::'
+    is 'what cannot be read warns of nothing' '' "$(told)"
+    is 'and is no error' '' "$(cat "$tmp/err")"
+else
+    skip 'cgroups of both versions (no mount namespace)'
+fi
 finish
