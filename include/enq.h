@@ -89,7 +89,8 @@ extern "C" {
  *          in a module) uses the space. enq_why() names the thing.
  * Blocks:  for the creation of a segment (a few ms) at most.
  * Threads: the first attachment starts the library's one helper thread of
- *          this process (all signals blocked, asleep until needed).
+ *          this process (asleep until needed; all signals blocked but
+ *          SIGBUS, SIGSEGV and the like, which come of its own faults).
  *
  * Whose space? Whoever may write to a space can do harm to those who use it,
  * and in /dev/shm anyone can make one under any name. So a file is used if it

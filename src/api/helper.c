@@ -7,11 +7,11 @@
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "base/signals.h"
 #include "base/why.h"
 #include "sync/life.h"
 #include "table/call.h"
@@ -435,7 +435,7 @@ static int start_thread(void)
 {
     size_t stack = STACK_BYTES;
 
-    sigset_t all, before;
+    sigset_t before;
     pthread_attr_t attr;
     pthread_t thread;
     int rc;
@@ -448,10 +448,9 @@ static int start_thread(void)
     dl_iterate_phdr(add_tls, &stack);
     pthread_attr_setstacksize(&attr, stack);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
+    signals_block(&before);
     rc = pthread_create(&thread, &attr, helper_main, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    signals_restore(&before);
     pthread_attr_destroy(&attr);
     if (rc != 0)
         return why(-rc, "cannot start the helper thread: %s", strerror(rc));

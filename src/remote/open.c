@@ -2,7 +2,6 @@
  * open.c - floor 5: an attachment to a bridge begins and ends.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/process.h"
+#include "base/signals.h"
 #include "base/why.h"
 #include "remote/client.h"
 #include "sync/sys.h"
@@ -80,15 +80,14 @@ static int take_wish(struct remote *r, const struct remote_wish *wish)
 static int start_reader(struct remote *r)
 {
     pthread_attr_t attr;
-    sigset_t every, before;
+    sigset_t before;
     int rc;
 
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK_BYTES);
-    sigfillset(&every);
-    pthread_sigmask(SIG_SETMASK, &every, &before);
+    signals_block(&before);
     rc = pthread_create(&r->reader, &attr, reader_main, r);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    signals_restore(&before);
     pthread_attr_destroy(&attr);
     return rc == 0 ? 0
                    : why(-rc, "no thread for %s: %s", r->name, strerror(rc));

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/id.h"
+#include "base/signals.h"
 #include "base/why.h"
 
 /* Beyond any file's end, and apart from the registry's byte. */
@@ -47,11 +47,9 @@ static void in_child(void)
 /* No signal meanwhile: its handler might fork. */
 static int begin(sigset_t *before)
 {
-    sigset_t all;
     int rc = 0;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, before);
+    signals_block(before);
     if (!registered) /* ours is under process_enter() */
         rc = pthread_atfork(prepare, in_parent, in_child);
     if (rc == 0) {
@@ -59,14 +57,14 @@ static int begin(sigset_t *before)
         pthread_mutex_lock(&mutex);
         return 0;
     }
-    pthread_sigmask(SIG_SETMASK, before, NULL);
+    signals_restore(before);
     return why(-rc, "out of memory for what fork is to do");
 }
 
 static void end(const sigset_t *before)
 {
     pthread_mutex_unlock(&mutex);
-    pthread_sigmask(SIG_SETMASK, before, NULL);
+    signals_restore(before);
 }
 
 static bool is_same_file(int a, int b)

@@ -4,9 +4,11 @@
  */
 #include "sync/thread.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -172,6 +174,50 @@ TEST(spaces_that_come_and_go_leak_no_descriptors)
         want(ENQ_OK, enq_unlink(unit_space()));
     }
     ck_assert_uint_le(fds(), before + 2);
+}
+
+/* Of each thread but us. */
+static unsigned long long blocked_signals(const char *task)
+{
+    char path[300], line[200];
+    unsigned long long set = 0;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%s/status", task);
+    f = fopen(path, "re");
+    while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+        sscanf(line, "SigBlk: %llx", &set);
+    if (f != NULL)
+        fclose(f);
+    return set;
+}
+
+/* Blocked, a fault would end the process past the handler that it has. */
+TEST(a_thread_of_the_library_takes_no_signal_but_its_own_faults)
+{
+    static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL};
+    static const int others[] = {SIGTERM, SIGHUP, SIGALRM, SIGCHLD, SIGUSR1};
+    struct enq *e = unit_open();
+    DIR *dir = opendir("/proc/self/task");
+    unsigned long long set;
+    struct dirent *task;
+    unsigned found = 0;
+
+    while ((task = readdir(dir)) != NULL) {
+        if (task->d_name[0] == '.' || atoi(task->d_name) == getpid())
+            continue;
+        set = blocked_signals(task->d_name);
+        if ((set >> (SIGTERM - 1) & 1) == 0)
+            continue; /* a sanitizer's */
+        found++;
+        for (unsigned i = 0; i < sizeof(faults) / sizeof(*faults); i++)
+            ck_assert_uint_eq(set >> (faults[i] - 1) & 1, 0);
+        for (unsigned i = 0; i < sizeof(others) / sizeof(*others); i++)
+            ck_assert_uint_eq(set >> (others[i] - 1) & 1, 1);
+    }
+    closedir(dir);
+    ck_assert_uint_eq(found, 1);
+    enq_close(e);
 }
 
 TEST(a_thousand_refused_opens_leak_nothing)
@@ -348,6 +394,7 @@ int main(void)
         slots_of_the_dead_are_used_again);
     ADD(a_thousand_times_open_and_close_leak_nothing);
     ADD(spaces_that_come_and_go_leak_no_descriptors);
+    ADD(a_thread_of_the_library_takes_no_signal_but_its_own_faults);
     ADD(a_thousand_refused_opens_leak_nothing);
     ADD(there_is_room_for_so_many_sessions_and_no_more);
     ADD(a_process_may_have_a_thousand_attachments_and_no_more);
