@@ -589,7 +589,7 @@ int change_session(struct scope *s, struct entry *e, bool token)
     if (token)
         next_token(s, e);
     shm_store(&e->pid, s->session->slot->process.pid);
-    ENQ_POINT("adopt.signed"); /* the dead one's still, who has no pid */
+    ENQ_POINT("adopt.signed");        /* the dead one's still, who has no pid */
     shm_and(&e->state, ~STATE_NOTES); /* the new one has been told nothing */
     shm_store_release(&e->session, s->session->ref);
     ENQ_POINT("adopt.stored");

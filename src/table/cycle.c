@@ -44,7 +44,8 @@ static bool is_in_the_way(const struct rivals *b, const struct entry *e,
 
     if (e == b->self || same ||
         entry_over(b->s->map, e, scope_clock(b->s)) != ENQ_OK ||
-        (STATE_PHASE(state) == PHASE_WAITING && e->ticket >= b->ask->ticket))
+        (STATE_PHASE(state) == PHASE_WAITING ? e->ticket >= b->ask->ticket
+                                             : entry_is_ending(b->s->map, e)))
         return false;
     return mode_conflicts(b->s->map->modes, STATE_MODE(state) % MODES,
         b->ask->mode, false);

@@ -207,6 +207,12 @@ int entry_ended(const struct map *map, const struct entry *e, mono_t now)
     return ended_at(map, e, now);
 }
 
+bool entry_is_ending(const struct map *map, const struct entry *e)
+{
+    return ENTRY_DEATH(e->on_death) == ENQ_DEATH_RELEASE &&
+        session_is_dead(map, e->session);
+}
+
 mono_t entry_until(const struct map *map, const struct entry *e)
 {
     mono_t deadline = {shm_load(&e->deadline_ns)};

@@ -221,6 +221,10 @@ int entry_ended(const struct map *map, const struct entry *e, mono_t now);
    of other owners for a while after it has ended. */
 int entry_over(const struct map *map, const struct entry *e, mono_t now);
 
+/* Its holder was killed: it is in the way until it is known that no thread of
+   that process runs any more, and nobody's own, nor part of a circle. */
+bool entry_is_ending(const struct map *map, const struct entry *e);
+
 static inline bool entry_delays(const struct entry *e)
 {
     return unlikely((shm_load(&e->on_death) & ENTRY_DELAYS) != 0);

@@ -141,7 +141,8 @@ static bool see_excuse(void *context, struct entry *e)
 
     if (!entry_is(e, PHASE_HELD) ||
         entry_over(x->s->map, e, scope_clock(x->s)) != ENQ_OK ||
-        !entry_owned_by(x->s->map, e, x->asker))
+        !entry_owned_by(x->s->map, e, x->asker) ||
+        entry_is_ending(x->s->map, e))
         return true;
     x->found = mode_conflicts(x->s->map->modes, mode, x->waiter->mode,
         entry_owned_by(x->s->map, e, x->waiter));
@@ -185,20 +186,46 @@ static int find_waiter_in_the_way(struct bench *b)
     }
 }
 
+struct standing {
+    const struct map *map;
+    bool found;
+};
+
+static bool see_standing(void *context, struct entry *e)
+{
+    struct standing *x = context;
+
+    x->found = entry_is(e, PHASE_HELD) && !entry_is_ending(x->map, e);
+    return !x->found;
+}
+
+/* R6. All that is held here cumulates with what is asked for: if any of it is
+   there to stay. */
+static int cumulates(const struct bench *b, bool *yes)
+{
+    struct standing x = {b->s->map, false};
+    int rc = 0;
+
+    if (b->cumulate && !b->others)
+        rc = scope_visit(b->s, &b->ask->key, see_standing, &x);
+    *yes = x.found;
+    return rc;
+}
+
 int judge(struct scope *s, const struct ask *ask, const struct entry *self,
     struct verdict *v)
 {
     struct bench b = {
         .s = s, .ask = ask, .self = self, .v = v, .now = scope_time(s)};
+    bool passes;
     int rc;
 
     *v = (struct verdict){0};
     rc = scope_visit(s, &ask->key, weigh, &b);
     if (rc != 0 || v->over || v->holder != NULL || b.rivals == 0)
         return rc;
-    if (b.cumulate && !b.others)
-        return 0; /* R6 */
-    return find_waiter_in_the_way(&b);
+    rc = cumulates(&b, &passes);
+    return rc != 0 || passes ? rc : find_waiter_in_the_way(&b);
 }
 
 /* --- crowds --- */

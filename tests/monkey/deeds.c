@@ -56,3 +56,20 @@ void story_deeds(const struct story *s, uint64_t ident)
                 s->sightings[i].waiting ? ", waiting" : "");
     fflush(stdout);
 }
+
+/* What may have been held of these keys just before it was granted. */
+#define AROUND_NS (200 * NS_MS)
+
+void story_around(const struct story *s, const struct op *op)
+{
+    for (size_t i = 0; i < s->maybe.n; i++) {
+        const struct span *m = &s->maybe.at[i];
+
+        if (ops_overlap(m->op, op) && m->from_ns <= op->end_ns &&
+            m->to_ns >= op->begin_ns - AROUND_NS)
+            printf("      held at most from %.3f to %.3f ms%s: %s\n",
+                (double)m->from_ns / 1e6, (double)m->to_ns / 1e6,
+                m->by_death ? ", by a death" : "", op_text(m->op));
+    }
+    fflush(stdout);
+}

@@ -100,9 +100,11 @@ static void check_waiter(struct story *s, size_t at)
 
     check_window(s, w);
     for (size_t i = at + 1; i < s->n_ops && s->ops[i]->begin_ns < over; i++)
-        if (s->ops[i]->begin_seq > w->queued_seq && overtakes(s, s->ops[i], w))
+        if (s->ops[i]->begin_seq > w->queued_seq &&
+            overtakes(s, s->ops[i], w) &&
             story_fault(s, FAULT_OVERTAKEN, "%s;\n    by %s", op_text(w),
-                op_text(s->ops[i]));
+                op_text(s->ops[i])))
+            story_around(s, s->ops[i]);
 }
 
 void check_overtaken(struct story *s)

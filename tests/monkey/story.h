@@ -111,6 +111,9 @@ bool story_fault(struct story *s, enum fault fault, const char *format, ...)
 /* Prints all that was done about a lock. */
 void story_deeds(const struct story *s, uint64_t ident);
 
+/* And all that may have been held where this was granted. */
+void story_around(const struct story *s, const struct op *op);
+
 /* Of two requests: do they overlap; does `held` keep `asked` out? */
 bool ops_overlap(const struct op *a, const struct op *b);
 bool op_excludes(const struct story *s, const struct op *held, unsigned mode,

@@ -3,6 +3,7 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -352,6 +353,36 @@ static uint64_t owners_that_wait(struct enq *e)
     return n;
 }
 
+static int takes_a_and_is_killed(void *arg)
+{
+    (void)arg;
+    takes(unit_open(), "A", "a", ENQ_MODE_X);
+    kill(getpid(), SIGKILL);
+    return 0;
+}
+
+/* A's other process is dead, and what it had is about to be free: B need not
+   wait until A lets go of it, though nobody has seen its end yet. */
+TEST(a_circle_through_what_a_dead_process_had_is_none)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g;
+    uint64_t ticket;
+    int rc;
+
+    takes(e, "B", "b", ENQ_MODE_X);
+    waits(e, "A", "b");
+    unit_killed(unit_fork(takes_a_and_is_killed, NULL));
+    rc = start_as(e, "B", "a", &ticket);
+    ck_assert_msg(rc == ENQ_OK || rc == ENQ_PENDING, "%s: %s",
+        enq_result_name(rc), enq_why());
+    if (rc == ENQ_PENDING) {
+        g = told_result(e, ticket, ENQ_OK).grant;
+        told_unlock(e, &g);
+    }
+    enq_close(e);
+}
+
 TEST(owners_that_wait_no_longer_are_counted_no_longer)
 {
     struct enq *e = unit_open(), *other = unit_open();
@@ -392,6 +423,7 @@ int main(void)
     ADD(the_youngest_of_a_circle_is_the_one_who_came_last);
     ADD(a_circle_through_requests_of_several_attachments_is_seen);
     ADD(a_circle_that_ends_in_the_moment_of_its_refusal_is_none);
+    ADD_LOOP(a_circle_through_what_a_dead_process_had_is_none, 20);
     ADD(owners_that_wait_no_longer_are_counted_no_longer);
     return unit_end();
 }
