@@ -143,7 +143,7 @@ silent = $(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
 say = $(if $(V)$(silent),,@printf '  %-4s %s\n' $(1) $@)
 
 .PHONY: all help demo check lint fmt tidy cov bench soak install uninstall dist
-.PHONY: clean setup setup-check setup-all demo-run check-built check-run
+.PHONY: mutate clean setup setup-check setup-all demo-run check-built check-run
 .PHONY: lint-run compiled cov-run bench-run bench-peers always $(PROFILES)
 
 all: release ## the library and the tools, optimised (the default)
@@ -313,6 +313,9 @@ soak: setup-check ## repeat the tests until they fail
 	@n=0; while ENQ_SOAK=1 BUILD=$(BUILD) PARTS='$(parts)' \
 	    tests/run $(ARGS); do \
 	    n=$$((n + 1)); echo "soak: round $$n passed"; done; exit 1
+
+mutate: setup-check ## 200 mutants of the sources, drawn anew: who notices?
+	@BUILD=$(BUILD) tests/mutate/run --sample 200 $(ARGS)
 
 clean: ## remove build/
 	rm -rf $(BUILD)

@@ -1,0 +1,234 @@
+"""mutants.py - the mutants of a source: what one slip of the pen would make.
+
+A mutant is named FILE:FUNCTION:OPERATOR:N, the N-th place in that function
+where that operator applies: a name outlives edits elsewhere in the file.
+No mutant adds or removes a line.
+"""
+import re
+
+from tokens import functions, pairs, tokens
+
+# OPERATOR: what becomes of a binary operator (or of what stands for one).
+BINARY = {
+    'rel': {'<': '<=', '<=': '<', '>': '>=', '>=': '>', '==': '!=',
+            '!=': '=='},
+    'logic': {'&&': '||', '||': '&&'},
+    'arith': {'+': '-', '-': '+', '/': '*', '%': '*', '+=': '-=', '-=': '+=',
+              '++': '--', '--': '++'},
+    'bit': {'&': '|', '|': '&', '<<': '>>', '>>': '<<', '|=': '&=',
+            '&=': '|='},
+}
+OF_TEXT = {text: (name, new) for name, table in BINARY.items()
+           for text, new in table.items()}
+# These are something else where no operand stands before them.
+ALSO_UNARY = frozenset('+-&')
+
+ORDERS = {
+    'shm_store_release': 'shm_store',
+    'shm_store_fence': 'shm_store',
+    'shm_load_acquire': 'shm_load',
+    '__ATOMIC_RELEASE': '__ATOMIC_RELAXED',
+    '__ATOMIC_ACQUIRE': '__ATOMIC_RELAXED',
+    '__ATOMIC_ACQ_REL': '__ATOMIC_RELAXED',
+    '__ATOMIC_SEQ_CST': '__ATOMIC_RELAXED',
+}
+FENCES = frozenset(('shm_fence', '__atomic_thread_fence',
+                    'atomic_thread_fence', '__sync_synchronize', 'cmm_smp_mb'))
+STORES = re.compile(r'shm_(store\w*|swap|add|and|or|cas)$')
+# No code of the product: assertions, places with a name for the tests.
+NOT_CALLS = frozenset(('enq_assert', 'assert', '_Static_assert', 'ENQ_POINT',
+                       'STORE_POINT', 'va_start', 'va_end', '__asm__'))
+NUMBER = re.compile(r'(0[xX][0-9a-fA-F]+|[0-9]+)([uUlL]*)$')
+
+
+class Mutant:
+    """A source with one change: text[begin:end] of it is `new` instead."""
+
+    def __init__(self, path, function, operator, change):
+        self.path, self.function, self.operator = path, function, operator
+        self.begin, self.end, self.new = change
+        self.name = None
+
+    def text(self, source):
+        return source[:self.begin] + self.new + source[self.end:]
+
+    def shown(self, source):
+        """LINE: OLD -> NEW, for who looks at it"""
+        def short(text):
+            return ' '.join(text.split())[:70]
+        line = source.count('\n', 0, self.begin) + 1
+        return '%d: "%s" -> "%s"' % (
+            line, short(source[self.begin:self.end]), short(self.new))
+
+
+class Finder:
+    """Finds the changes of one function."""
+
+    def __init__(self, source, all_tokens, partner):
+        self.source, self.t, self.partner = source, all_tokens, partner
+
+    def text(self, i, j):
+        return self.source[self.t[i].begin:self.t[j].end]
+
+    def change(self, i, j, new):
+        """Tokens i to j become `new`, with as many lines as they had."""
+        lines = self.text(i, j).count('\n') - new.count('\n')
+        return self.t[i].begin, self.t[j].end, new + '\n' * lines
+
+    def is_operand(self, i):
+        token = self.t[i]
+        return token.kind in ('id', 'num', 'str') or token.text in (')', ']')
+
+    def begins_statement(self, i):
+        before = self.t[i - 1]
+        if before.text in (';', '{', '}', 'else', 'do', ':'):
+            return before.text != ':' or self.is_label(i - 1)
+        if before.text != ')':
+            return False
+        word = self.t[self.partner[i - 1] - 1].text
+        return word in ('if', 'for', 'while', 'switch')
+
+    def is_label(self, i):
+        """Of a colon: that of a case, not of a ?:"""
+        j = i - 1
+        while self.t[j].text not in (';', '{', '}', '?'):
+            if self.t[j].text in ('case', 'default'):
+                return True
+            j -= 1
+        return False
+
+    def end_of(self, i):
+        """The semicolon of a statement without braces, or None."""
+        while self.t[i].text != ';':
+            if self.t[i].text in '({[' and self.t[i].kind == 'op':
+                i = self.partner[i]
+            elif self.t[i].text in ('}', ')', ']'):
+                return None
+            i += 1
+        return i
+
+    # --- the operators ---
+
+    def operators(self, i):
+        token = self.t[i]
+        if token.kind != 'op' or token.text not in OF_TEXT:
+            return
+        if token.text in ALSO_UNARY and not self.is_operand(i - 1):
+            return
+        name, new = OF_TEXT[token.text]
+        yield name, self.change(i, i, new)
+
+    def negations(self, i):
+        if self.t[i].text == '!' and self.t[i].kind == 'op':
+            yield 'not', self.change(i, i, ' ')
+        if self.t[i].text in ('if', 'while') and self.t[i + 1].text == '(':
+            end = self.partner[i + 1]
+            inner = self.source[self.t[i + 1].end:self.t[end].begin]
+            yield 'negate', (self.t[i + 1].end, self.t[end].begin,
+                             '!(' + inner + ')')
+
+    def constants(self, i):
+        token = self.t[i]
+        if token.text in ('true', 'false'):
+            yield 'bool', self.change(
+                i, i, 'false' if token.text == 'true' else 'true')
+        match = token.kind == 'num' and NUMBER.match(token.text)
+        if match:
+            value = int(match.group(1), 0 if match.group(1)[:2].lower() == '0x'
+                        else 10)
+            yield 'const', self.change(i, i, '%d%s' % (
+                value + 1, match.group(2)))
+
+    def orders(self, i):
+        token = self.t[i]
+        if token.text in ORDERS:
+            yield 'order', self.change(i, i, ORDERS[token.text])
+
+    def removals(self, i):
+        if not self.begins_statement(i):
+            return
+        token, end = self.t[i], self.end_of(i)
+        if end is None:
+            return
+        if token.text == 'return':
+            if self.t[end + 1].text != '}' or self.partner[end + 1] != self.of:
+                yield 'return', self.change(i, end, ';')
+        elif token.text in ('break', 'continue', 'goto'):
+            yield 'jump', self.change(i, end, ';')
+        elif self.is_call(i, end):
+            kind = 'fence' if token.text in FENCES else 'call'
+            yield kind, self.change(i, end, ';')
+        elif self.is_assignment(i, end):
+            yield 'store', self.change(i, end, ';')
+
+    def is_call(self, i, end):
+        if self.t[i].text == '(' and self.text(i, i + 2) == '(void)':
+            i += 3
+        return (self.t[i].kind == 'id' and self.t[i].text not in NOT_CALLS and
+                self.t[i + 1].text == '(' and self.partner[i + 1] == end - 1)
+
+    def is_assignment(self, i, end):
+        """To what was declared before: it begins with no type."""
+        if self.t[i].kind != 'id' and self.t[i].text != '*':
+            return False
+        for j in range(i, end):
+            if self.t[j].text == '=' and self.t[j].kind == 'op':
+                return True
+            if (self.t[j].text not in ('.', '->', '*', '(', ')', '[', ']') and
+                    self.t[j].kind not in ('id', 'num')):
+                return False
+            if j > i and self.t[j].kind == 'id' and (
+                    self.t[j - 1].kind == 'id' or
+                    self.t[j - 1].text == '*' and j - 1 > i):
+                return False
+        return False
+
+    def swaps(self, i):
+        """Two statements side by side, of which others see at least one."""
+        if not self.begins_statement(i) or self.t[i - 1].text == ')':
+            return
+        first = self.end_of(i)
+        if first is None or not self.is_store(i, first):
+            return
+        j = first + 1
+        second = self.end_of(j)
+        if second is None or not self.is_store(j, second):
+            return
+        if STORES.match(self.t[i].text) or STORES.match(self.t[j].text):
+            between = self.source[self.t[first].end:self.t[j].begin]
+            yield 'swap', (self.t[i].begin, self.t[second].end,
+                           self.text(j, second) + between +
+                           self.text(i, first))
+
+    def is_store(self, i, end):
+        if self.is_call(i, end):
+            return bool(STORES.match(self.t[i].text))
+        return '->' in self.text(i, end) and self.is_assignment(i, end)
+
+    def all(self, begin, end):
+        self.of = begin
+        i = begin + 1
+        while i < end:
+            if self.t[i].text in NOT_CALLS and self.t[i + 1].text == '(':
+                i = self.partner[i + 1] + 1
+                continue
+            for rule in (self.operators, self.negations, self.constants,
+                         self.orders, self.removals, self.swaps):
+                yield from rule(i)
+            i += 1
+
+
+def mutants(path, source):
+    """All of them, each with its name."""
+    all_tokens = tokens(source)
+    partner = pairs(all_tokens)
+    finder = Finder(source, all_tokens, partner)
+    counts, found = {}, []
+    for function, begin, end in functions(all_tokens, partner):
+        for operator, change in finder.all(begin, end):
+            key = function, operator
+            counts[key] = counts.get(key, 0) + 1
+            mutant = Mutant(path, function, operator, change)
+            mutant.name = '%s:%s:%s:%d' % (path, *key, counts[key])
+            found.append(mutant)
+    return found

@@ -1,0 +1,251 @@
+"""play.py - plays a mutant: the suites of its source, until one fails.
+
+Each suite has a /dev/shm, a network and processes of its own, all of which
+end with it, where the system allows that.
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+from build import Failed
+from suites import SIM_ALONE_SECONDS, Suite, names_for
+
+ALONE = ['unshare', '-mpnif', '--kill-child', '--mount-proc', '/bin/sh', '-c',
+         'mount -t tmpfs -o mode=1777,size=2g none /dev/shm && '
+         '{ ip link set lo up 2>/dev/null; "$@"; }; exit $?', 'sh']
+SOUND_SECONDS = 120  # a suite as it is: on a machine that is busy, too
+LOOK_SECONDS = 0.3  # what it has said so far is looked at so often
+SAID = re.compile(r'^.*(?::[FE]:|FAIL).*(?:\n +.*)?', re.M)
+WIDTH = 2            # suites of one mutant side by side: most of them sleep
+
+
+def may_be_alone():
+    return subprocess.run([*ALONE, 'true'], capture_output=True,
+                          check=False).returncode == 0
+
+
+all_running = set()
+
+
+class Running:
+    """A suite that is being played."""
+
+    def __init__(self, suite, to, limit, alone):
+        self.suite = suite
+        self.out = tempfile.TemporaryFile()
+        env = dict(os.environ, BUILD=to, CK_TIMEOUT_MULTIPLIER='3',
+                   LOCKCTL=os.path.join(to, 'debug/lockctl'), TMPDIR=to)
+        for name in ('ENQ_SPACE', 'ENQ_OWNER', 'ENQ_CRASH', 'ENQ_STOP',
+                     'ENQ_TICK_MS', 'MAKEFLAGS'):
+            env.pop(name, None)
+        self.begin = time.monotonic()
+        self.look = self.begin + LOOK_SECONDS
+        self.end = self.begin + limit
+        self.process = subprocess.Popen(
+            [*(ALONE if alone else []), *suite.command(to)],
+            stdin=subprocess.DEVNULL, stdout=self.out,
+            stderr=subprocess.STDOUT, env=env, start_new_session=True)
+        all_running.add(self)
+
+    def output(self):
+        """So far: the suite goes on writing where it was."""
+        size = os.fstat(self.out.fileno()).st_size
+        return os.pread(self.out.fileno(), size, 0).decode(errors='replace')
+
+    def verdict(self):
+        """None while it runs; '' when it saw nothing; else what it saw."""
+        status = self.process.poll()
+        if status is None:
+            now = time.monotonic()
+            if now >= self.end:
+                self.stop()
+                return 'hangs'
+            if now >= self.look:
+                self.look = now + LOOK_SECONDS
+                return self.suite.has_seen(self.output()) and 'fails' or None
+            return None
+        if self.suite.failed(status, self.output()):
+            return 'fails'
+        return ''
+
+    def stop(self):
+        if self.process.returncode is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        all_running.discard(self)
+
+
+def stop_all():
+    for one in list(all_running):
+        one.stop()
+
+
+def play_suites(suites, to, limit_of, alone, prepare, done=None):
+    """(suite, word) of the first that fails, or None."""
+    waiting, running = list(suites), []
+    try:
+        while waiting or running:
+            while waiting and len(running) < WIDTH:
+                suite = waiting.pop(0)
+                if not prepare(suite):
+                    continue
+                running.append(Running(suite, to, limit_of(suite), alone))
+            time.sleep(0.01)
+            for one in list(running):
+                word = one.verdict()
+                if word is None:
+                    continue
+                if word:
+                    return one.suite, word, one.output()
+                running.remove(one)
+                one.stop()
+                one.out.close()
+                if done:
+                    done(one.suite, time.monotonic() - one.begin)
+        return None
+    finally:
+        for one in running:
+            one.stop()
+            one.out.close()
+
+
+class Player:
+    """Plays mutants; several threads may."""
+
+    def __init__(self, recipes, units):
+        self.recipes, self.units = recipes, units
+        self.alone = may_be_alone()
+        self.seconds = {}  # of each suite without a mutant
+        self.lock = threading.Lock()
+        self.unsound = {}
+        # of this build, what was sound is sound
+        self.notes = os.path.join(recipes.build, 'mutate/sound.json')
+        self.memory = self.recall()
+
+    def limit(self, suite):
+        return 10 + 4 * self.seconds[suite.name] + \
+            suite.seconds * (suite.name == 'sim')
+
+    def prove_sound(self, suite):
+        """It passes without a mutant, once: else it would prove nothing."""
+        with self.lock:
+            if suite.name in self.seconds or self.remembers(suite):
+                return
+            to = os.path.join(self.recipes.build, 'mutate/sound-%d' % os.getpid())
+            for _ in range(2):
+                self.room(to)
+                for program in suite.programs:
+                    self.recipes.link(program, {}, to)
+                seen = play_suites([suite], to, lambda _: SOUND_SECONDS,
+                                   self.alone, lambda _: True,
+                                   lambda s, t: self.note(s.name, t))
+                if seen is None:
+                    self.remember(suite)
+                    return
+            self.note(suite.name, None)
+            print('UNSOUND %s %s without a mutant\n%s' % (
+                suite.name, seen[1], seen[2][-2000:]), flush=True)
+
+    def age(self, suite):
+        """What tells these programs from those that are built tomorrow."""
+        return [os.stat(os.path.join(self.recipes.build, p)).st_mtime_ns
+                for p in suite.programs]
+
+    def remembers(self, suite):
+        seconds, age = self.memory.get(suite.name, (0, None))
+        if age == self.age(suite):
+            self.seconds[suite.name] = seconds
+        return age == self.age(suite)
+
+    def remember(self, suite):
+        self.memory[suite.name] = self.seconds[suite.name], self.age(suite)
+        with open(self.notes, 'w', encoding='utf-8') as file:
+            json.dump(self.memory, file)
+
+    def recall(self):
+        try:
+            with open(self.notes, encoding='utf-8') as file:
+                return json.load(file)
+        except (OSError, ValueError):
+            return {}
+
+    def note(self, name, seconds):
+        self.seconds[name] = seconds or 0
+        print('%-8s %5.1f s  %s' % ('sound' if seconds else 'unsound',
+                                    seconds or 0, name), flush=True)
+        if seconds is None:
+            self.unsound[name] = True
+
+    def room(self, to):
+        """An empty directory of programs; the released are the debug ones."""
+        shutil.rmtree(to, ignore_errors=True)
+        os.makedirs(to + '/debug')
+        os.symlink('debug', to + '/release')
+
+    def objects(self, mutant, tree, to):
+        """The mutant's objects that differ from the real ones, by name: those
+        of the simulation only where others do not, as an order of stores."""
+        changed = {}
+        names = self.recipes.objects_of(mutant.path)
+        for profile in ('debug', 'sim'):
+            name = names.get(profile)
+            if name is None or profile == 'sim' and changed:
+                continue
+            file = os.path.join(to, 'objects', name)
+            new = self.recipes.compile(name, mutant.path, tree, file)
+            if new != self.recipes.unchanged(name, mutant.path):
+                changed[name] = file
+        return changed
+
+    def prepare(self, suite, mutant, tree, to, changed):
+        """Its programs with the mutant; whether it may be played."""
+        self.prove_sound(suite)
+        if suite.name in self.unsound:
+            return False
+        if suite.name == 'sim':
+            name = self.recipes.objects_of(mutant.path).get('sim')
+            if name and name not in changed:
+                file = os.path.join(to, 'objects', name)
+                self.recipes.compile(name, mutant.path, tree, file)
+                changed[name] = file
+        for program in suite.programs:
+            if not os.path.lexists(os.path.join(to, program)):
+                self.recipes.link(program, changed, to)
+        return True
+
+    def play(self, mutant, source, to):
+        """(what became of it, by whom): same, broken, killed, survived"""
+        self.room(to)
+        tree = os.path.join(to, 'tree')
+        file = os.path.join(tree, mutant.path)
+        os.makedirs(os.path.dirname(file))
+        with open(file, 'w', encoding='utf-8') as out:
+            out.write(mutant.text(source))
+        try:
+            changed = self.objects(mutant, tree, to)
+            if not changed:
+                return 'same', ''
+            if all(name.startswith('sim/') for name in changed):
+                suites = [Suite('sim', SIM_ALONE_SECONDS)]
+            else:
+                suites = [Suite(n) for n in names_for(mutant.path, self.units)]
+                if 'sim' not in self.recipes.objects_of(mutant.path):
+                    suites = [s for s in suites if s.name != 'sim']
+            seen = play_suites(
+                suites, to, self.limit, self.alone,
+                lambda s: self.prepare(s, mutant, tree, to, changed))
+        except (Failed, subprocess.TimeoutExpired) as fault:
+            return 'broken', str(fault)
+        finally:
+            shutil.rmtree(to, ignore_errors=True)
+        if seen is None:
+            return 'survived', ''
+        said = SAID.search(seen[2])
+        return 'killed', '%s %s%s' % (seen[0].name, seen[1], ': ' + ' '.join(
+            said.group().split())[:160] if said else '')

@@ -1,0 +1,74 @@
+"""suites.py - the suites that judge mutants: how they are played, and how
+they tell.
+"""
+import os
+import re
+import sys
+
+from table import ABOUT, MORE, OF, WITH_BRIDGE
+
+SIM_SECONDS = 6
+SIM_ALONE_SECONDS = 15  # where nobody else could see the mutant
+SEEN = re.compile(r'^FAIL(ED)?\b', re.M)
+SEEN_BY_SIM = re.compile(r'^seed \d+ \(.*\): FAIL: ', re.M)
+
+
+class Suite:
+    """One that is played: programs it needs, a command, a verdict."""
+
+    def __init__(self, name, sim_seconds=SIM_SECONDS):
+        self.name = name
+        self.seconds = sim_seconds
+        if name in MORE:
+            self.programs, self.arguments = MORE[name]
+        else:
+            self.programs = ['debug/tests/unit/check_' + name]
+            self.arguments = []
+            if name in WITH_BRIDGE:
+                self.programs.append('debug/enq-bridge')
+
+    def command(self, to):
+        program = os.path.join(to, self.programs[0])
+        first = self.arguments[0] if self.arguments else ''
+        if self.name == 'sim':
+            return [program, *self.arguments, str(self.seconds)]
+        if first.endswith('.py'):
+            return [sys.executable, '-B', *self.arguments, program]
+        if first.endswith('.sh'):
+            return [first]
+        return [program, *self.arguments]
+
+    def has_seen(self, output):
+        """It has not ended: has it said already that something is wrong?"""
+        words = SEEN_BY_SIM if self.name == 'sim' else SEEN
+        return words.search(output) is not None
+
+    def failed(self, status, output):
+        """Did it see something? The simulation also counts what it came to
+        see: in seconds it does not see all, and that is no fault."""
+        if self.name == 'sim' and 0 <= status < 124:
+            return SEEN_BY_SIM.search(output) is not None
+        return status != 0
+
+
+def is_about(unit, stem):
+    return unit == stem or unit.startswith(stem + '_')
+
+
+def named_after(path, units):
+    """The units that are about just this source."""
+    directory, stem = os.path.split(path[:-2])
+    if directory == 'tools/bridge':
+        return []
+    if directory == 'src/remote':
+        return [u for u in units if is_about(u, 'remote_' + stem)]
+    return [u for u in units if is_about(u, stem)] + \
+        ABOUT.get(stem, '').split()
+
+
+def names_for(path, units):
+    """The names of the suites for a source, in the order of their play."""
+    names = named_after(path, units) + OF[os.path.dirname(path)].split()
+    for name in names:
+        assert name in MORE or name in units, name
+    return list(dict.fromkeys(names))
