@@ -111,11 +111,12 @@ report $? 'a name outlives what is written before it'
 # --- played ---
 
 cat >"$tree/tests/mutate/table.py" <<'E2'
-ABOUT, WITH_BRIDGE, MORE = {}, (), {}
+ABOUT, WITH_BRIDGE, MORE, DEAR = {}, (), {}, ()
 OF = {'src/part': 'one'}
 E2
 cat >"$tree/Makefile" <<'E2'
 b := $(BUILD)/debug
+played: $(PLAYED)
 $(b)/%.o: %.c
 	@mkdir -p $(@D)
 	cc -O1 -Isrc -c $< -o $@

@@ -28,13 +28,17 @@ def without_make(env):
             if k not in ('MAKEFLAGS', 'MAKELEVEL', 'MFLAGS')}
 
 
+def goal(build, programs):
+    """The make that builds these."""
+    return ['make', 'played', 'BUILD=' + build, 'PLAYED=' + ' '.join(
+        os.path.join(build, p) for p in programs)]
+
+
 def ask_make(build, programs):
     """What make would do for these, were nothing there: NAME: arguments"""
-    out = subprocess.run(
-        ['make', '-nB', 'V=1', 'BUILD=' + build,
-         *(os.path.join(build, p) for p in programs)],
-        check=True, capture_output=True, text=True,
-        env=without_make(os.environ)).stdout
+    out = subprocess.run([*goal(build, programs), '-nB', 'V=1'],
+                         check=True, capture_output=True, text=True,
+                         env=without_make(os.environ)).stdout
     made = {}
     for line in out.replace('\\\n', ' ').splitlines():
         words = shlex.split(line, posix=True) if ' -o ' in line else []
@@ -62,7 +66,8 @@ class Recipes:
         for deps in glob.glob(os.path.join(self.build, 'sim/tests/sim/*.d')):
             with open(deps, encoding='utf-8') as file:
                 if ' ' + path in file.read().replace('\n', ' '):
-                    found['sim'] = os.path.relpath(deps, self.build)[:-2] + '.o'
+                    found['sim'] = os.path.relpath(
+                        deps[:-2] + '.o', self.build)
         return found
 
     def compile(self, name, path, tree, to):

@@ -21,6 +21,8 @@ ALONE = ['unshare', '-mpnif', '--kill-child', '--mount-proc', '/bin/sh', '-c',
          '{ ip link set lo up 2>/dev/null; "$@"; }; exit $?', 'sh']
 SOUND_SECONDS = 120  # a suite as it is: on a machine that is busy, too
 LOOK_SECONDS = 0.3  # what it has said so far is looked at so often
+AGAIN = 3            # plays in which one that was seen must be seen again
+TEST = re.compile(r':[FE]:[^:]*:(\w+):')
 SAID = re.compile(r'^.*(?::[FE]:|FAIL).*(?:\n +.*)?', re.M)
 WIDTH = 2            # suites of one mutant side by side: most of them sleep
 
@@ -36,14 +38,18 @@ all_running = set()
 class Running:
     """A suite that is being played."""
 
-    def __init__(self, suite, to, limit, alone):
+    def __init__(self, suite, to, limit, alone, only=None):
         self.suite = suite
         self.out = tempfile.TemporaryFile()
+        # a short name: sockets are in there
+        self.files = tempfile.mkdtemp(prefix='enq-m')
         env = dict(os.environ, BUILD=to, CK_TIMEOUT_MULTIPLIER='3',
-                   LOCKCTL=os.path.join(to, 'debug/lockctl'), TMPDIR=to)
+                   LOCKCTL=os.path.join(to, 'debug/lockctl'), TMPDIR=self.files)
         for name in ('ENQ_SPACE', 'ENQ_OWNER', 'ENQ_CRASH', 'ENQ_STOP',
                      'ENQ_TICK_MS', 'MAKEFLAGS'):
             env.pop(name, None)
+        if only:
+            env['UNIT_ONLY'] = only
         self.begin = time.monotonic()
         self.look = self.begin + LOOK_SECONDS
         self.end = self.begin + limit
@@ -78,16 +84,12 @@ class Running:
         if self.process.returncode is None:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        shutil.rmtree(self.files, ignore_errors=True)
         all_running.discard(self)
 
 
-def stop_all():
-    for one in list(all_running):
-        one.stop()
-
-
 def play_suites(suites, to, limit_of, alone, prepare, done=None):
-    """(suite, word) of the first that fails, or None."""
+    """(suite, word, output) of the first that fails, or None."""
     waiting, running = list(suites), []
     try:
         while waiting or running:
@@ -120,9 +122,11 @@ class Player:
 
     def __init__(self, recipes, units):
         self.recipes, self.units = recipes, units
+        self.ours = os.path.join(recipes.build, 'mutate/%d' % os.getpid())
         self.alone = may_be_alone()
         self.seconds = {}  # of each suite without a mutant
         self.lock = threading.Lock()
+        self.locks = {}
         self.unsound = {}
         # of this build, what was sound is sound
         self.notes = os.path.join(recipes.build, 'mutate/sound.json')
@@ -135,9 +139,11 @@ class Player:
     def prove_sound(self, suite):
         """It passes without a mutant, once: else it would prove nothing."""
         with self.lock:
+            lock = self.locks.setdefault(suite.name, threading.Lock())
+        with lock:
             if suite.name in self.seconds or self.remembers(suite):
                 return
-            to = os.path.join(self.recipes.build, 'mutate/sound-%d' % os.getpid())
+            to = os.path.join(self.ours, 'sound', suite.name)
             for _ in range(2):
                 self.room(to)
                 for program in suite.programs:
@@ -152,6 +158,12 @@ class Player:
             print('UNSOUND %s %s without a mutant\n%s' % (
                 suite.name, seen[1], seen[2][-2000:]), flush=True)
 
+    def end(self):
+        """Nothing of this run goes on, or is left."""
+        for one in list(all_running):
+            one.stop()
+        shutil.rmtree(self.ours, ignore_errors=True)
+
     def age(self, suite):
         """What tells these programs from those that are built tomorrow."""
         return [os.stat(os.path.join(self.recipes.build, p)).st_mtime_ns
@@ -164,9 +176,10 @@ class Player:
         return age == self.age(suite)
 
     def remember(self, suite):
-        self.memory[suite.name] = self.seconds[suite.name], self.age(suite)
-        with open(self.notes, 'w', encoding='utf-8') as file:
-            json.dump(self.memory, file)
+        with self.lock:
+            self.memory[suite.name] = self.seconds[suite.name], self.age(suite)
+            with open(self.notes, 'w', encoding='utf-8') as file:
+                json.dump(self.memory, file)
 
     def recall(self):
         try:
@@ -219,6 +232,39 @@ class Player:
                 self.recipes.link(program, changed, to)
         return True
 
+    def fails_again(self, suite, output, to):
+        """Was it the mutant, or only the machine, which was busy just then?
+        The simulation is the same each time; of a unit it is the one test."""
+        if suite.name == 'sim':
+            return True
+        test = TEST.search(output)
+        for _ in range(AGAIN):
+            one = Running(suite, to, self.limit(suite), self.alone,
+                          test and test.group(1))
+            try:
+                word = one.verdict()
+                while word is None:
+                    time.sleep(0.02)
+                    word = one.verdict()
+                if word:
+                    return True
+            finally:
+                one.stop()
+                one.out.close()
+        return False
+
+    def judge(self, suites, to, prepare):
+        """The first that fails, and fails again."""
+        left = list(suites)
+        while True:
+            seen = play_suites(left, to, self.limit, self.alone, prepare,
+                               lambda s, _: left.remove(s))
+            if seen is None or seen[1] == 'hangs':
+                return seen
+            if self.fails_again(seen[0], seen[2], to):
+                return seen
+            left.remove(seen[0])
+
     def play(self, mutant, source, to):
         """(what became of it, by whom): same, broken, killed, survived"""
         self.room(to)
@@ -237,8 +283,8 @@ class Player:
                 suites = [Suite(n) for n in names_for(mutant.path, self.units)]
                 if 'sim' not in self.recipes.objects_of(mutant.path):
                     suites = [s for s in suites if s.name != 'sim']
-            seen = play_suites(
-                suites, to, self.limit, self.alone,
+            seen = self.judge(
+                suites, to,
                 lambda s: self.prepare(s, mutant, tree, to, changed))
         except (Failed, subprocess.TimeoutExpired) as fault:
             return 'broken', str(fault)

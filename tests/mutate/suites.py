@@ -5,7 +5,7 @@ import os
 import re
 import sys
 
-from table import ABOUT, MORE, OF, WITH_BRIDGE
+from table import ABOUT, DEAR, MORE, OF, WITH_BRIDGE
 
 SIM_SECONDS = 6
 SIM_ALONE_SECONDS = 15  # where nobody else could see the mutant
@@ -71,4 +71,9 @@ def names_for(path, units):
     names = named_after(path, units) + OF[os.path.dirname(path)].split()
     for name in names:
         assert name in MORE or name in units, name
-    return list(dict.fromkeys(names))
+    return sorted(dict.fromkeys(names), key=cost)
+
+
+def cost(name):
+    """The same for those of about the same cost: they stay in order."""
+    return 2 if name in MORE else 1 if name in DEAR else 0

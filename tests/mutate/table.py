@@ -9,25 +9,25 @@ ABOUT = {
     'attempt': 'lock open threads',
     'audit': 'header',
     'away': 'with fork remote',
-    'beat': 'lease event',
+    'beat': 'event',
     'graph': 'circle',
-    'helper': 'desk event start_threads call',
+    'helper': 'desk event start_threads',
     'options': 'open lock',
     'map': 'attach file',
     'tie': 'host attach',
     'ended': 'life process',
     'sys': 'time word lag',
     'bypass': 'lag start',
-    'serve': 'hold start',
-    'change': 'convert hold token',
+    'serve': 'start lag',
+    'change': 'convert token',
     'check': 'heal header',
-    'entry': 'token ring index',
-    'grip': 'hold inherit',
-    'judge': 'hold lock',
+    'entry': 'token ring',
+    'grip': 'inherit',
+    'judge': 'lock',
     'journal': 'set_faults',
     'notice': 'event told',
     'page': 'slab hoard',
-    'request': 'pending call',
+    'request': 'pending',
     'session': 'life fork orphan',
     'survey': 'look header',
     'tell': 'told',
@@ -36,6 +36,10 @@ ABOUT = {
     'plain': 'scan',
     'user': 'process stranger',
 }
+
+# These take seconds: they come after what does not.
+DEAR = frozenset('index hold remote remote_suspect pending call lease told '
+                 'cycle event desk spec_form inherit'.split())
 
 # By the directory: units, then what takes longer.
 OF = {
@@ -49,13 +53,13 @@ OF = {
     'src/table': 'lock set_wait look heal threads set_threads circle token '
                  'convert scope set orphan set_faults start '
                  'sim scenarios model',
-    'src/remote': 'peer remote_start remote_held remote_address remote_threads '
-                  'remote_baton_threads scenarios-unix model-tcp remote '
-                  'remote_suspect lockctl/remote',
+    'src/remote': 'peer remote_start remote_held remote_address '
+                  'remote_threads remote_baton_threads scenarios-unix '
+                  'model-tcp remote remote_suspect lockctl/remote',
     'src/api': 'lock open look start set threads set_wait with hoard moment '
                'quoted orphan host convert abandon delay scenarios model sim',
-    'tools/bridge': 'wire scenarios-unix model-tcp threads-wire lockctl/remote '
-                    'pair',
+    'tools/bridge': 'wire scenarios-unix model-tcp threads-wire '
+                    'lockctl/remote pair',
 }
 
 # A suite that is not a unit: its program, what that is given, what stands

@@ -3,7 +3,9 @@
  */
 #include "sync/life.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -229,6 +231,23 @@ TEST(no_sleep_is_longer_than_a_tick)
     ck_assert_int_lt(unit_now_ms() - began, 5000);
 }
 
+/* The way round it knows one word only, and is for a kernel that has no other.
+   It is gone over to once and for all. */
+TEST(a_wait_without_news_goes_on_to_be_one_for_several_words)
+{
+    uint32_t w[2] = {0, 0};
+    struct sys_watch same[] = {{&w[0], 0}, {&w[1], 0}},
+                     other[] = {{&w[0], 0}, {&w[1], 1}};
+
+    syscall(SYS_futex_waitv, NULL, 0, 0, NULL, 0);
+    if (errno != EINVAL) /* it has none, or none for us */
+        return;
+    sys.wait(same, 2, mono_add_ms(sys.now(), 1));
+    ck_assert(sys_has_waitv());
+    sys.wait(other, 2, MONO_NEVER);
+    ck_assert(sys_has_waitv());
+}
+
 int main(void)
 {
     unit_begin("life");
@@ -246,5 +265,6 @@ int main(void)
     ADD(waiting_ends_at_the_deadline_and_not_before);
     ADD(a_word_that_differs_is_not_slept_on);
     ADD(no_sleep_is_longer_than_a_tick);
+    ADD(a_wait_without_news_goes_on_to_be_one_for_several_words);
     return unit_end();
 }

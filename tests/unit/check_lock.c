@@ -338,6 +338,7 @@ TEST(a_refusal_names_the_blocker)
     ck_assert_int_eq(b.blocker.pid, getpid());
     ck_assert_uint_eq(b.blocker.mode, ENQ_MODE_E);
     ck_assert_uint_eq(b.blocker.waiting, 0);
+    ck_assert_uint_eq(b.blocker.dying, 0);
     ck_assert_int_ge(b.blocker.age_ms, 0);
     ck_assert_int_gt(b.blocker.ttl_left_ms, 14 * 60 * 1000);
     enq_close(e);

@@ -129,6 +129,8 @@ TEST(the_default_owner_has_a_longest_length)
     owner[ENQ_OWNER_BYTES - 1] = 'o';
     owner[ENQ_OWNER_BYTES] = '\0';
     want_why(-ENAMETOOLONG, enq_open(&e, unit_space(), &opts), "oooo");
+    snprintf(owner, sizeof(owner), "longer than %d", ENQ_OWNER_BYTES - 1);
+    ck_assert_ptr_nonnull(strstr(enq_why(), owner));
 }
 
 static void owner_is(const char *owner)
