@@ -20,35 +20,49 @@
 /* --- one thread --- */
 
 /* "pid (name) state ppid pgrp session tty tpgid flags ...", where the name may
-   be anything. */
-static bool says_exiting(const char *stat)
+   be anything: which of the blanks behind it are before what we want. */
+#define FLAGS_BEHIND 7
+#define THREADS_BEHIND 18
+
+static unsigned long number_behind(const char *stat, unsigned blanks)
 {
     const char *at = strrchr(stat, ')');
 
-    for (unsigned blanks = 0; at != NULL && blanks < 7; blanks++) {
+    for (; at != NULL && blanks > 0; blanks--) {
         at = strchr(at, ' ');
         at = at == NULL ? NULL : at + 1;
     }
-    return at != NULL && (strtoul(at, NULL, 10) & PF_EXITING) != 0;
+    return at == NULL ? 0 : strtoul(at, NULL, 10);
+}
+
+/* Is it seen to be exiting? And of how many threads it was one then. */
+static bool stat_says_exiting(int stat, unsigned long *threads)
+{
+    char line[512];
+    ssize_t n = pread(stat, line, sizeof(line) - 1, 0);
+
+    if (n <= 0)
+        return false;
+    line[n] = '\0';
+    *threads = number_behind(line, THREADS_BEHIND);
+    return (number_behind(line, FLAGS_BEHIND) & PF_EXITING) != 0;
 }
 
 /* One that is gone since it was listed is none that we have seen exiting. */
 static bool is_exiting(int tasks, const char *tid)
 {
-    char path[32], stat[512];
-    ssize_t n;
+    unsigned long threads;
+    char path[32];
+    bool exiting;
     int fd;
 
     snprintf(path, sizeof(path), "%.20s/stat", tid);
     fd = openat(tasks, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
-    n = read(fd, stat, sizeof(stat) - 1);
+    exiting = stat_says_exiting(fd, &threads);
     close(fd);
-    if (n <= 0)
-        return false;
-    stat[n] = '\0';
-    return says_exiting(stat);
+    return exiting;
 }
 
 /* --- all threads --- */
@@ -122,24 +136,65 @@ static bool is_nobody(pid_t pid)
     return kill(pid, 0) != 0 && errno == ESRCH;
 }
 
-static bool ended_by_pid(const struct map *map, uint32_t pid)
+enum sign { ALIVE, ALONE, UNSURE };
+
+/*
+ * The first thread stays until all others have gone, and most often is the last
+ * already, or not even exiting. Its line is made anew each time that it is
+ * read: once it has been seen exiting it makes no thread, so that it is alone
+ * for good if it is alone after that. (If it is another by then, that one has
+ * begun an exec: it had ended all others, and is a new program.)
+ */
+static enum sign look_at_first(int stat)
+{
+    unsigned long before = 0, threads = 0;
+
+    if (!stat_says_exiting(stat, &before))
+        return ALIVE;
+    return stat_says_exiting(stat, &threads) && threads == 1 ? ALONE : UNSURE;
+}
+
+/* Something of the process' own; and if it is in the /proc that we had a look
+   at when we came. */
+static int open_of(const struct map *map, uint32_t pid, const char *what)
 {
     struct stat st;
     char path[40];
-    bool ended;
-    int tasks;
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/%u/%s", pid, what);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    if (map->proc != 0 && fstat(fd, &st) == 0 && st.st_dev == map->proc)
+        return fd;
+    close(fd);
+    return -EXDEV;
+}
+
+static bool all_ended(const struct map *map, uint32_t pid)
+{
+    int tasks = open_of(map, pid, "task");
+    bool ended = tasks >= 0 && all_exiting(tasks);
+
+    if (tasks >= 0)
+        close(tasks);
+    return ended;
+}
+
+static bool ended_by_pid(const struct map *map, uint32_t pid)
+{
+    enum sign sign;
+    int stat;
 
     if (pid == 0 || pid > INT32_MAX)
         return false;
-    snprintf(path, sizeof(path), "/proc/%u/task", pid);
-    tasks = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (tasks < 0)
-        return is_nobody((pid_t)pid);
-    /* if it is the /proc that we had a look at when we came */
-    ended = map->proc != 0 && fstat(tasks, &st) == 0 &&
-        st.st_dev == map->proc && all_exiting(tasks);
-    close(tasks);
-    return ended;
+    stat = open_of(map, pid, "stat");
+    if (stat < 0)
+        return stat != -EXDEV && is_nobody((pid_t)pid);
+    sign = look_at_first(stat);
+    close(stat);
+    return sign == ALONE || (sign == UNSURE && all_ended(map, pid));
 }
 
 /* Its slot may be another's meanwhile: what is read is read once. */

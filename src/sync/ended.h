@@ -24,8 +24,8 @@
 
 #include "segment/map.h"
 
-/* True when it is certain. Never blocks; takes some 10 us, and 5 for each
-   thread that is exiting. */
+/* True when it is certain. Never blocks; takes some 10 us, and where more than
+   the first thread is left, which is exiting, 5 for each that is. */
 bool process_ended(const struct map *map, const struct process *who);
 
 #endif
