@@ -28,6 +28,16 @@
 
 enum kind { READ, WRITE, LOAD, STORE };
 
+/* Where the atomic access was called from that is being made. */
+static uintptr_t called_from;
+
+#define CALLED() (called_from = (uintptr_t)__builtin_return_address(0))
+
+static inline bool is_weakened(void)
+{
+    return __builtin_expect(sim.n_weakened > 0, 0) && weaken_is_at(called_from);
+}
+
 /* --- the buffer --- */
 
 static uint64_t read_word(const void *at, unsigned bytes)
@@ -55,6 +65,7 @@ static void swap_in_memory(struct buffered *b)
 
 void memory_enter(struct proc *p)
 {
+    weaken_enter(p);
     for (unsigned i = 0; i < p->n_buffer; i++)
         swap_in_memory(&p->buffer[i]);
 }
@@ -63,6 +74,7 @@ void memory_leave(struct proc *p)
 {
     for (unsigned i = p->n_buffer; i-- > 0;)
         swap_in_memory(&p->buffer[i]);
+    weaken_leave(p);
 }
 
 /* The oracle hears of each atomic store that may be an entry's state. */
@@ -70,6 +82,8 @@ static void write_word(const struct buffered *b)
 {
     uint64_t before = read_word(b->at, b->bytes);
 
+    if (__builtin_expect(sim.n_weakened > 0, 0))
+        weaken_written(b->at, before, b->bytes);
     memcpy(b->at, &b->value, b->bytes);
     if (b->bytes == 8 && b->atomic && (uintptr_t)b->at % UNIT_BYTES == 0)
         oracle_stored(b->at, before, b->began_ns);
@@ -149,7 +163,7 @@ uint64_t memory_seen_by(const struct proc *p, const uint64_t *at)
 
 static void drain(void)
 {
-    if (sim.me != NULL && sim.me->n_buffer > 0)
+    if (sim.me != NULL && (sim.me->n_buffer > 0 || sim.me->n_early > 0))
         memory_drain(sim.me);
 }
 
@@ -281,18 +295,44 @@ void __tsan_func_exit(void)
 
 static inline uint64_t atomic_load(const void *at, unsigned bytes)
 {
+    bool weakened = is_weakened();
+
     if (!IS(at)) {
         sim_private();
         return read_word(at, bytes);
     }
     sim_edge();
     sim_step((uintptr_t)at - sim.base, LOAD);
+    if (weakened)
+        weaken_early(at, bytes);
     return read_word(at, bytes);
+}
+
+static bool is_buffered(const void *at, unsigned bytes)
+{
+    const struct buffered b = {.at = (void *)at, .bytes = bytes};
+
+    for (unsigned i = 0; i < sim.me->n_buffer; i++)
+        if (overlap(&sim.me->buffer[i], &b))
+            return true;
+    return false;
+}
+
+/* A release store, or an access that reads and writes, that has no order: it
+   may be seen before all that its process has stored so far. */
+static inline bool comes_first(bool weakened, const void *at, unsigned bytes)
+{
+    if (likely(!weakened) || !sim.weak || is_buffered(at, bytes))
+        return false;
+    weaken_linger();
+    return true;
 }
 
 static inline void atomic_store(void *at, uint64_t value, unsigned bytes,
     int order)
 {
+    bool weakened = is_weakened();
+
     if (!IS(at)) {
         sim_private();
         memcpy(at, &value, bytes);
@@ -300,6 +340,10 @@ static inline void atomic_store(void *at, uint64_t value, unsigned bytes,
     }
     sim_edge();
     sim_step((uintptr_t)at - sim.base, STORE);
+    if (order == __ATOMIC_RELEASE && comes_first(weakened, at, bytes)) {
+        write_now(at, value, bytes);
+        return;
+    }
     if (!sim.buffers || order == __ATOMIC_SEQ_CST) {
         drain();
         write_now(at, value, bytes);
@@ -310,8 +354,10 @@ static inline void atomic_store(void *at, uint64_t value, unsigned bytes,
 }
 
 /* Before an access that reads and writes in one, which is a full barrier. */
-static inline void atomic_both(const void *at)
+static inline void atomic_both(const void *at, unsigned bytes)
 {
+    bool weakened = is_weakened();
+
     if (!IS(at)) {
         sim_private();
         drain();
@@ -319,7 +365,10 @@ static inline void atomic_both(const void *at)
     }
     sim_edge();
     sim_step((uintptr_t)at - sim.base, STORE);
-    drain();
+    if (!comes_first(weakened, at, bytes))
+        drain();
+    else
+        weaken_early(at, bytes);
 }
 
 /* An exchange that a weak machine, or a faulty one, makes a mere store of. */
@@ -327,12 +376,14 @@ static inline uint64_t atomic_exchange(void *at, uint64_t value, unsigned bytes)
 {
     uint64_t before;
 
-    if (sim.fault == FAULT_FENCES && IS(at) && sim.buffers) {
+    if (IS(at) && sim.buffers && (sim.fault == FAULT_FENCES || is_weakened())) {
         before = atomic_load(at, bytes);
         atomic_store(at, value, bytes, __ATOMIC_RELAXED);
+        if (sim.fault != FAULT_FENCES)
+            weaken_barrier(at, bytes);
         return before;
     }
-    atomic_both(at);
+    atomic_both(at, bytes);
     before = read_word(at, bytes);
     if (IS(at))
         write_now(at, value, bytes);
@@ -346,7 +397,7 @@ static inline uint64_t atomic_fetch(void *at, uint64_t value, unsigned bytes,
 {
     uint64_t before;
 
-    atomic_both(at);
+    atomic_both(at, bytes);
     before = read_word(at, bytes);
     value = make(before, value);
     if (IS(at))
@@ -361,7 +412,7 @@ static inline bool atomic_cas(void *at, void *expected, uint64_t value,
 {
     uint64_t before;
 
-    atomic_both(at);
+    atomic_both(at, bytes);
     before = read_word(at, bytes);
     if (before != read_word(expected, bytes) &&
         !(sim.fault == FAULT_CAS && IS(at) && chance(64))) {
@@ -400,6 +451,7 @@ static uint64_t make_or(uint64_t a, uint64_t b)
     type __tsan_atomic##bits##_fetch_##name(void *at, type v, int order)       \
     {                                                                          \
         (void)order;                                                           \
+        CALLED();                                                              \
         return (type)atomic_fetch(at, v, bits / 8, make_##name);               \
     }
 
@@ -410,6 +462,7 @@ static uint64_t make_or(uint64_t a, uint64_t b)
         void *expected, type v, int order, int failed)                         \
     {                                                                          \
         (void)order, (void)failed;                                             \
+        CALLED();                                                              \
         return atomic_cas(at, expected, v, bits / 8);                          \
     }
 
@@ -423,6 +476,7 @@ static uint64_t make_or(uint64_t a, uint64_t b)
         type was = expected;                                                   \
                                                                                \
         (void)order, (void)failed;                                             \
+        CALLED();                                                              \
         return atomic_cas(at, &was, v, bits / 8) ? expected : was;             \
     }
 
@@ -433,15 +487,18 @@ static uint64_t make_or(uint64_t a, uint64_t b)
     type __tsan_atomic##bits##_load(const void *at, int order)                 \
     {                                                                          \
         (void)order;                                                           \
+        CALLED();                                                              \
         return (type)atomic_load(at, bits / 8);                                \
     }                                                                          \
     void __tsan_atomic##bits##_store(void *at, type v, int order)              \
     {                                                                          \
+        CALLED();                                                              \
         atomic_store(at, v, bits / 8, order);                                  \
     }                                                                          \
     type __tsan_atomic##bits##_exchange(void *at, type v, int order)           \
     {                                                                          \
         (void)order;                                                           \
+        CALLED();                                                              \
         return (type)atomic_exchange(at, v, bits / 8);                         \
     }                                                                          \
     FETCH(bits, type, add)                                                     \
@@ -462,9 +519,15 @@ void __tsan_atomic_signal_fence(int order);
 
 void __tsan_atomic_thread_fence(int order)
 {
+    bool weakened;
+
+    CALLED();
+    weakened = is_weakened();
     sim_edge();
     kernel_point();
-    if (order == __ATOMIC_SEQ_CST && sim.fault != FAULT_FENCES)
+    if (weakened)
+        weaken_barrier(NULL, 0);
+    else if (order == __ATOMIC_SEQ_CST && sim.fault != FAULT_FENCES)
         drain();
 }
 

@@ -17,7 +17,7 @@ sim_wrap := fcntl posix_fallocate pthread_mutex_lock pthread_mutex_unlock \
     prctl eventfd syscall sys_cpus sys_cpu sys_is_real id_random \
     life_possible map_links map_judge_whole
 
-$(sim_lib): sim_flags := -fsanitize=thread -DENQ_DEBUG \
+$(sim_lib): sim_flags := -fsanitize=thread -fno-optimize-sibling-calls -DENQ_DEBUG \
     $(if $(findstring clang,$(CC)),,-Wno-tsan -Wno-maybe-uninitialized) $(see_src) \
     -Itests
 $(sim_own): sim_flags := -DENQ_DEBUG $(see_tests)

@@ -214,6 +214,8 @@ void kernel_died(struct proc *p)
 {
     int64_t at = kernel_now_ns();
 
+    if (p->loses)
+        p->n_buffer = 0;
     memory_drain(p);
     for (unsigned i = 0; i < p->n_lives; i++) {
         unsigned other = i + (unsigned)below(p->n_lives - i);

@@ -3,6 +3,7 @@
  *
  * usage: sim-run [--seed N [--tell]] [--first N] [--count STEPS] [--seconds S]
  *                [--fault NAME] [--kind TEXT] [--plain] [--workers N]
+ *                [--weaken PLACE]...
  *   --seed N       this one schedule again, telling what became of it
  *   --tell         with all that happens in it
  *   --first N      seeds from here on (default: from 1 for a tenth of the
@@ -12,7 +13,10 @@
  *   --seconds S    or for so long
  *   --fault NAME   with a faulty machine: wakes, fences, cas, marks
  *   --kind TEXT    schedules of this kind only, of the first whose name begins
- * so
+ *                  so
+ *   --weaken PLACE where an atomic access at this address of the program (of
+ *                  the instruction behind the call, in hexadecimal) has no
+ *                  order: until somebody notices (see orders.sh)
  *   --plain        without the simulation's own tests
  *   --workers N    so many processes at once (default: a CPU each)
  *
@@ -154,6 +158,8 @@ static void count(void)
 
 static bool enough(double begin)
 {
+    if (sim.n_weakened > 0 && tally->failures > 0)
+        return true;
     if (options.seconds > 0)
         return clock_s() - begin >= options.seconds;
     return tally->steps >= options.count;
@@ -375,7 +381,8 @@ static void usage(void)
     fprintf(stderr,
         "usage: sim-run [--seed N [--tell]] [--first N] [--count STEPS] "
         "[--seconds S] "
-        "[--fault NAME] [--kind TEXT] [--plain] [--workers N]\n");
+        "[--fault NAME] [--kind TEXT] [--plain] [--workers N] "
+        "[--weaken PLACE]...\n");
     exit(2);
 }
 
@@ -397,6 +404,13 @@ static long kind_named(const char *text)
     return -1;
 }
 
+static void weaken(uintptr_t place)
+{
+    if (sim.n_weakened == WEAKENED_MAX)
+        usage();
+    sim.weakened[sim.n_weakened++] = place;
+}
+
 static void take_option(const char *name, const char *value)
 {
     if (strcmp(name, "--seed") == 0) {
@@ -412,6 +426,8 @@ static void take_option(const char *name, const char *value)
         options.workers = strtol(value, NULL, 0);
     } else if (strcmp(name, "--kind") == 0) {
         options.kind = kind_named(value);
+    } else if (strcmp(name, "--weaken") == 0) {
+        weaken(strtoul(value, NULL, 16));
     } else if (strcmp(name, "--fault") == 0) {
         options.fault = fault_named(value);
     } else {

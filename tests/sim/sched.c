@@ -373,7 +373,8 @@ static void drain_some(void)
     if (sim.fault == FAULT_FENCES)
         return;
     for (unsigned i = 0; i < sim.n_procs; i++)
-        if (sim.procs[i].n_buffer > 0 && chance(sim.drain))
+        if (sim.procs[i].n_buffer > 0 && chance(sim.drain) &&
+            sim.steps >= sim.procs[i].linger)
             memory_drain_one(&sim.procs[i]);
 }
 
@@ -455,6 +456,8 @@ void sched_begin(void)
     sim.drain = (unsigned)log_below(64);
     sim.edges = chance(2) ? 0 : 4 + (unsigned)log_below(60);
     sim.stops = chance(3);
+    if (sim.n_weakened > 0)
+        sim.buffers = sim.weak = true;
 }
 
 static bool all_over(void)

@@ -25,6 +25,8 @@
 #define PROCS_MAX 32  /* threads, that is */
 #define LIVES_MAX 4   /* life mutexes of one process */
 #define BUFFER_MAX 24 /* stores on their way to memory */
+#define WEAKENED_MAX 128
+#define EARLY_MAX 64
 #define STEP_NS 5     /* virtual time that a step takes */
 #define HOLDS_MAX 256 /* of one process */
 #define KEYS_MAX 320
@@ -100,6 +102,12 @@ struct mark {
     int64_t at_ns;
 };
 
+struct early {
+    char *at;
+    uint64_t value;
+    unsigned bytes;
+};
+
 struct proc {
     struct coro coro;
     enum proc_state state;
@@ -133,6 +141,13 @@ struct proc {
 
     struct buffered buffer[BUFFER_MAX];
     unsigned n_buffer;
+    uint64_t linger; /* until this step nothing leaves it by itself */
+    bool loses;      /* when it dies, what is in it */
+
+    struct early early[EARLY_MAX]; /* what others overwrite: weaken.c */
+    unsigned n_early, early_bytes;
+    const void *early_at;
+    bool keeps;
 
     struct hold holds[HOLDS_MAX];
     unsigned n_holds;
@@ -203,6 +218,8 @@ struct sim {
     bool buffers;   /* stores pass through a buffer */
     bool weak;      /* and leave it in any order that is allowed */
     unsigned drain; /* one of it leaves it once in so many turns */
+    uintptr_t weakened[WEAKENED_MAX]; /* places in the program: --weaken */
+    unsigned n_weakened;
     unsigned edges; /* switch at one in so many atomic accesses; 0: not more */
     bool stops;     /* processes are stopped at times */
     unsigned deaths, lowest;
@@ -286,6 +303,16 @@ void memory_drain(struct proc *p);
 void memory_drain_one(struct proc *p);
 /* As it will be once what this process has stored is in memory. */
 uint64_t memory_seen_by(const struct proc *p, const uint64_t *at);
+
+/* --- places without order (weaken.c) --- */
+bool weaken_is_at(uintptr_t called_from);
+void weaken_linger(void);
+void weaken_early(const void *at, unsigned bytes);
+void weaken_barrier(const void *at, unsigned bytes);
+void weaken_no_more(void);
+void weaken_written(void *at, uint64_t before, unsigned bytes);
+void weaken_enter(struct proc *p);
+void weaken_leave(struct proc *p);
 
 /* --- the segment (segment.c) --- */
 bool segment_open(void);
