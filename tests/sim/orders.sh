@@ -16,9 +16,8 @@
 # after a load that acquires, may have been loaded before it; a fence does
 # nothing. (weaken.c)
 #
-# Most orders are there for one machine or another, and have a second barrier
-# beside them: the word's own, the kernel's at a sleep or a death. Of these
-# nothing shows here.
+# Of an order that has a second barrier beside it (the word's own, the kernel's
+# at a sleep or a death) nothing shows here.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 sim=${BUILD:-build}/sim/sim-run
