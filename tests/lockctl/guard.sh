@@ -543,30 +543,46 @@ passes 'nested, outer guardian killed'
 bridge=$(dirname "$LOCKCTL")/enq-bridge
 if [ -x "$bridge" ]; then
     here=$ENQ_SPACE
-    "$bridge" -S "$here" -l "unix:$tmp/socket" >"$tmp/bridge" 2>&1 &
+    "$bridge" -S "$here" -l "unix:$tmp/socket" -l tcp:127.0.0.1:0 \
+        >"$tmp/bridge" 2>&1 &
     bridge_pid=$!
-    within 5 test -S "$tmp/socket"
-    export ENQ_SPACE=unix:$tmp/socket ENQ_TEST_SPACE=$space_name
-    for shape in daemon closed; do
-        runs "$shape"
-        guardian=$(pgrep -P "$front")
-        touch "$dir/end"
-        within 5 is_gone "$child"
-        stays "a bridge, $shape, the program has ended"
-        touch "$dir/go"
-        front_ended "a bridge, $shape, the program has ended" 7
-        passes "a bridge, $shape, the program has ended"
-        runs "$shape"
-        slay "$front"
-        stays "a bridge, $shape, front killed"
-        touch "$dir/go"
-        passes "a bridge, $shape, front killed"
-        runs "$shape"
-        guardian=$(pgrep -P "$front")
-        kill -KILL "$guardian"
-        front_ended "a bridge, $shape, guardian killed" 125
-        passes "a bridge, $shape, guardian killed"
+    within 5 grep -q 'bridge: ready' "$tmp/bridge"
+    port=$(sed -n 's/.*on tcp:127.0.0.1:\([0-9]*\)$/\1/p' "$tmp/bridge")
+    export ENQ_TEST_SPACE=$space_name
+    for at in "unix:$tmp/socket" "tcp://127.0.0.1:$port?grace=2000"; do
+        export ENQ_SPACE=$at
+        by="a bridge by ${at%%:*}"
+        for shape in daemon closed; do
+            runs "$shape"
+            guardian=$(pgrep -P "$front")
+            touch "$dir/end"
+            within 5 is_gone "$child"
+            stays "$by, $shape, the program has ended"
+            touch "$dir/go"
+            front_ended "$by, $shape, the program has ended" 7
+            passes "$by, $shape, the program has ended"
+            runs "$shape"
+            slay "$front"
+            stays "$by, $shape, front killed"
+            touch "$dir/go"
+            passes "$by, $shape, front killed"
+            runs "$shape"
+            guardian=$(pgrep -P "$front")
+            kill -KILL "$guardian"
+            front_ended "$by, $shape, guardian killed" 125
+            passes "$by, $shape, guardian killed"
+        done
     done
+    # both at once: nobody is left to tell the bridge, nor to end the program,
+    # and the lock is the session's until its grace is over
+    runs plain
+    guardian=$(pgrep -P "$front")
+    slay "$guardian" "$front"
+    stays "$by, both killed"
+    exits "$by, both killed: its grace is over" 0 \
+        run -w 30 "$object" true
+    kill -KILL "$child" "$leaf" 2>/dev/null
+    true_that "$by, both killed: nothing is left" within 10 nothing_left
     export ENQ_SPACE=$here
     unset ENQ_TEST_SPACE
     kill "$bridge_pid"

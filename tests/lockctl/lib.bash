@@ -16,7 +16,7 @@ tmp=$(mktemp -d)
 touch "$tmp/out" "$tmp/err"
 space_name=enq-${ENQ_TEST_MARK-}lockctl-$$
 export ENQ_SPACE=shm:$space_name
-unset ENQ_OWNER NO_COLOR ENQ_LOG
+unset ENQ_OWNER NO_COLOR ENQ_LOG "${!LOCKCTL_@}"
 n_passed=0 n_failed=0 n_skipped=0
 pids=()
 

@@ -104,6 +104,33 @@ exits 'space after the command' 0 list -S "$ENQ_SPACE"
 exits 'space after the object' 0 list forms --space="$ENQ_SPACE"
 exits '-- ends the options' 0 lock -t 1 -- -v
 exits 'a dash alone is a word' 0 lock -t 1 -
+
+# Each option of every command is a variable as well --------------------------
+
+LOCKCTL_JSON=1 exits 'JSON by the environment' 0 list
+out_has 'JSON by the environment' '"locks":'
+for off in '' 0; do
+    LOCKCTL_JSON=$off exits 'no JSON by the environment' 0 list
+    out_has 'no JSON by the environment' '^no locks|^OBJECT|^$'
+done
+LOCKCTL_JSON=yes exits 'neither 0 nor 1' 64 list
+err_has 'the variable is named' 'LOCKCTL_JSON: "yes" is neither 0 nor 1'
+LOCKCTL_COLOR=always exits 'colour by the environment' 0 list
+LOCKCTL_COLOR=red exits 'no such colour' 64 list
+err_has 'the variable of colour is named' 'LOCKCTL_COLOR: "red" is none of auto'
+LOCKCTL_COLOR=always exits 'an option comes after' 0 list --color never
+LOCKCTL_QUIET=1 exits 'quiet by the environment' 79 unlock none
+is 'nothing is explained' '' "$(cat "$tmp/err")"
+LOCKCTL_VERBOSE=1 exits 'what is done by the environment' 0 lock -t 1 forms/v
+for option in $("$LOCKCTL" list --help | sed -n '/every command/,$p' |
+    grep -oE -- '--[a-z]+' | grep -vE -- '--(space|help|version)$'); do
+    name=LOCKCTL_${option#--}
+    declare -x "${name^^}=none"
+    exits "$option is a variable" 64 list
+    err_has "${name^^} is named" "${name^^}: "
+    unset "${name^^}"
+done
+
 for time in 0 0.001 0.5 5 500ms 1s 1m 1h 1d forever; do
     exits "wait $time" 0 lock -t 1 -w "$time" "times/$time"
 done

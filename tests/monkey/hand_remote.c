@@ -176,6 +176,19 @@ static void an_adopted_lock_is_given_back_when_its_loss_is_known(void)
     foreign(0, p, OP_UNLOCK, 40);
 }
 
+/* What came before it was adopted again was the end of what it was then. */
+static void a_lock_that_was_lost_and_adopted_again_blocks(void)
+{
+    struct op *p = lock_over_a_death(15), *again;
+
+    event(p, ENQ_EVENT_LOST, 45)->result = ENQ_NOTHELD;
+    again = foreign(0, p, OP_ADOPT, 50);
+    again->token = ++hand_token;
+    waiter(1, X, 52, 70)->token = ++hand_token;
+    event(again, ENQ_EVENT_BLOCKING, 60)->other = BOB;
+    foreign(0, p, OP_UNLOCK, 68);
+}
+
 static void a_client_cannot_ask_between_two_bridges(void)
 {
     about(lock_over_a_death(200), OP_VALID, 22, 23)->result = ENQ_ELEASE;
@@ -272,6 +285,7 @@ const struct hand_test hand_remote[] = {
     T(an_adopted_lock_is_lost_with_its_bridge, NONE),
     T(a_lock_is_lost_to_who_adopts_it_between_two_bridges, NONE),
     T(an_adopted_lock_is_given_back_when_its_loss_is_known, NONE),
+    T(a_lock_that_was_lost_and_adopted_again_blocks, NONE),
     T(a_client_cannot_ask_between_two_bridges, NONE),
     T(a_client_does_not_know_though_its_bridge_lives, FAULT_RESULT),
     T(a_leased_lock_is_lost_with_its_bridge, FAULT_LOST),

@@ -296,14 +296,16 @@ static void check_blocking(struct story *s, const struct hold *h,
     report(s, FAULT_NEWS, op, "; but nobody wants it");
 }
 
-/* After its result, if it was started; and before its end. */
+/* After its result, if it was started; and before its end, which may have come
+   once before it was adopted again. */
 static bool is_in_order(const struct op *got, const struct op *op,
     const struct deeds *all)
 {
-    unsigned ends =
-        heard(all, op, ENQ_EVENT_EXPIRED) + heard(all, op, ENQ_EVENT_LOST);
-
-    return op_ended(got) && got->end_seq < op->begin_seq && ends == 0;
+    for (size_t i = 0; i < all->n && all->ops[i] != op; i++)
+        if (news_is_end(all->ops[i]) && is_of(all->ops[i], op) &&
+            all->ops[i]->begin_seq > got->begin_seq)
+            return false;
+    return op_ended(got) && got->end_seq < op->begin_seq;
 }
 
 static void check_news(struct story *s, const struct hold *h,

@@ -103,5 +103,5 @@ def unread(world, transport):
 for _transport in ('tcp', 'unix'):
     add('a list over %s is read slowly' % _transport, slow, _transport,
         world='slow')
-    add('a list over %s is not read at all' % _transport, unread, _transport,
+    add('a list over %s is left unread' % _transport, unread, _transport,
         world='slow')

@@ -183,7 +183,7 @@ static void set_option(struct options *o, int option, char *value)
             ENQ_VERSION_PATCH);
         exit(0);
     default:
-        say_die(EX_USAGE, "see enq-bridge --help");
+        break;
     }
 }
 
@@ -254,7 +254,12 @@ void options_take(struct options *o, int argc, char **argv)
     *o = (struct options){.unix_mode = 0660};
     take_environment(o, all);
     o->listen_given = o->n_listen;
+    opterr = 0; /* whatever it is, it is told in one line */
     while ((option = getopt_long(argc, argv, "S:l:vhV", all, NULL)) != -1) {
+        if (option == '?')
+            say_die(EX_USAGE,
+                "\"%s\" is no option, or has no value: see enq-bridge --help",
+                argv[optind - 1]);
         if (option < OPT_LIMIT) {
             set_option(o, option, optarg);
             continue;

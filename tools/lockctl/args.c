@@ -5,7 +5,9 @@
  */
 #include "args.h"
 
+#include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "values.h"
@@ -188,6 +190,47 @@ static int take_letters(struct parser *p, const char *text)
             return apply(p, opt, *text != '\0' ? text : NULL);
         rc = apply(p, opt, NULL);
     }
+    return rc;
+}
+
+/* The environment --------------------------------------------------------- */
+
+/* $LOCKCTL_JSON and so on; --space has $ENQ_SPACE, which all programs have. */
+static const char *variable(const struct opt *opt, char name[32])
+{
+    snprintf(name, 32, "LOCKCTL_%s", opt->name);
+    for (char *at = name; *at != '\0'; at++)
+        *at = (char)toupper((unsigned char)*at);
+    return getenv(name);
+}
+
+static int take_variable(struct cli *cli, const struct opt *opt)
+{
+    char name[32];
+    const char *value = variable(opt, name), *wrong = NULL;
+
+    if (value == NULL || value[0] == '\0')
+        return DONE;
+    if (opt->set != NULL)
+        wrong = opt->set(cli, value);
+    else if (strcmp(value, "1") == 0)
+        return store(cli, opt, value);
+    else if (strcmp(value, "0") != 0)
+        wrong = "neither 0 nor 1";
+    if (wrong == NULL)
+        return DONE;
+    return say_usage(cli, "$%s: \"%s\" is %s", name, value, wrong);
+}
+
+int args_environment(struct cli *cli)
+{
+    static const char *const others[] = {"space", "help", "version"};
+    int rc = DONE;
+
+    for (const struct opt *o = args_global; rc == DONE && o->name != NULL; o++)
+        if (strcmp(o->name, others[0]) != 0 &&
+            strcmp(o->name, others[1]) != 0 && strcmp(o->name, others[2]) != 0)
+            rc = take_variable(cli, o);
     return rc;
 }
 

@@ -9,6 +9,9 @@
 /* Options that every command has. */
 extern const struct opt args_global[];
 
+/* What is to hold without being said each time; options come after it. */
+int args_environment(struct cli *cli);
+
 /*
  * args_parse - read the options of `cli->command` (NULL: only the global
  * ones, up to the first operand) from argv[*at] on.

@@ -77,8 +77,10 @@ static int unknown_command(const struct cli *cli, const char *name)
 
 static int run_command_line(struct cli *cli, int argc, char **argv)
 {
-    int at = 1;
-    int rc = args_parse(cli, argc, argv, &at);
+    int at = 1, rc = args_environment(cli);
+
+    if (rc == DONE)
+        rc = args_parse(cli, argc, argv, &at);
 
     if (rc == DONE && at < argc && strcmp(argv[at], "help") == 0) {
         cli->help = true;
