@@ -6,10 +6,10 @@
  *                [--weaken PLACE]...
  *   --seed N       this one schedule again, telling what became of it
  *   --tell         with all that happens in it
- *   --first N      seeds from here on (default: from 1 for a tenth of the
+ *   --first N      seeds from here on (default: from 1 for six tenths of the
  *                  steps, which have found something before; then from one
  *                  that is new each time, and printed)
- *   --count STEPS  until so many steps were made (default 400,000,000)
+ *   --count STEPS  until so many steps were made (default 1,000,000,000)
  *   --seconds S    or for so long
  *   --fault NAME   with a faulty machine: wakes, fences, cas, marks
  *   --kind TEXT    schedules of this kind only, of the first whose name begins
@@ -36,7 +36,7 @@
 
 #include "sim/sim.h"
 
-#define COUNT_DEFAULT UINT64_C(400000000)
+#define COUNT_DEFAULT UINT64_C(1000000000)
 #define WORKERS_MAX 64
 #define FAILURES_MAX 3        /* then a worker has seen enough */
 #define FAULT_SCHEDULES 15000 /* in which each seeded fault must be found */
@@ -260,7 +260,7 @@ static void run_many(void)
     uint64_t count = options.count, first = options.first;
 
     if (options.first == 0) {
-        run_from(1, count / 10);
+        run_from(1, count / 10 * 6);
         first = seed_of_now();
     }
     printf("seed %" PRIu64 "\n", first); /* --first */
