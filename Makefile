@@ -143,8 +143,8 @@ silent = $(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
 say = $(if $(V)$(silent),,@printf '  %-4s %s\n' $(1) $@)
 
 .PHONY: all help demo check lint fmt tidy cov bench soak install uninstall dist
-.PHONY: mutate clean setup setup-check setup-all demo-run check-built check-run
-.PHONY: lint-run compiled cov-run bench-run bench-peers always $(PROFILES)
+.PHONY: mutate prove hunt clean setup setup-check setup-all demo-run check-made
+.PHONY: check-built check-run prove-run lint-run compiled cov-run bench-run bench-peers always $(PROFILES)
 
 all: release ## the library and the tools, optimised (the default)
 
@@ -206,6 +206,10 @@ $(BUILD)/$(1)/bench/machine.o: more_flags = \
     -DENQ_CFLAGS='"$$(strip $$(flags_$(1)) $$(lib_$(1)) $$(CFLAGS))"'
 $(call in,$(1),$(units)): %: %.o
 $(call in,$(1),$(units)): more = $$(shell pkg-config --libs check)
+$(BUILD)/$(1)/tests/unit/check_attach: more += -Wl,--wrap=fcntl,--wrap=fstatat
+$(BUILD)/$(1)/tests/unit/check_circle: more += -Wl,--wrap=realloc
+$(BUILD)/$(1)/tests/unit/check_remote_suspect: more += -Wl,--wrap=malloc
+$(BUILD)/$(1)/tests/unit/check_remote_baton_threads: more += -Wl,--wrap=calloc
 $(call in,$(1),$(runners) $(units)): $(BUILD)/$(1)/libtest.a
 $(call in,$(1),$(filter-out spec-run,$(runners)) $(units)): \
     $(BUILD)/$(1)/libenq.a
@@ -261,15 +265,23 @@ demo: setup ## set up, build, and show the main job in some seconds
 demo-run: release
 	@$(BUILD)/release/enq-demo $(ARGS)
 
-check: setup-check ## set up, build, and run all tests
+check: setup-check ## set up, build, and run every test once: some minutes
 	@+$(MAKE) check-run
 
-check-built: release $(call in,debug,$(runners) $(units)) \
-    $(call in,asan,$(runners) $(units)) $(call in,tsan,$(thread_units)) \
-    $(call in,crash,$(runners)) $(parts:%=$(BUILD)/%-run) $(parts_more)
+prove: setup-check ## the counted proofs, and the tests under the sanitizers
+	@+$(MAKE) prove-run
 
-check-run: check-built
-	@BUILD=$(BUILD) PARTS='$(parts)' tests/run $(ARGS)
+check-made: release $(call in,debug,$(runners) $(units)) \
+    $(call in,tsan,$(thread_units)) $(call in,crash,$(runners)) \
+    $(BUILD)/asan/spec-run $(parts:%=$(BUILD)/%-run) $(parts_more)
+
+check-built: check-made $(call in,asan,$(runners) $(units))
+
+check-run: check-made
+	@BUILD=$(BUILD) PARTS='$(parts)' tests/run check $(ARGS)
+
+prove-run: check-built
+	@BUILD=$(BUILD) PARTS='$(parts)' tests/run prove $(ARGS)
 
 lint: setup-all ## formatting, floors, sizes, symbols, cppcheck, gcc and clang
 	@+$(MAKE) lint-run
@@ -308,7 +320,7 @@ bench-peers: ## install what enq-bench compares with, and build with it
 bench-run: release
 	@BUILD=$(BUILD) bench/run $(ARGS)
 
-soak: setup-check ## repeat the tests until they fail
+soak: setup-check ## repeat check and prove until they fail
 	@+$(MAKE) check-built
 	@n=0; while ENQ_SOAK=1 BUILD=$(BUILD) PARTS='$(parts)' \
 	    tests/run $(ARGS); do \
@@ -316,6 +328,10 @@ soak: setup-check ## repeat the tests until they fail
 
 mutate: setup-check ## 200 mutants of the sources, drawn anew: who notices?
 	@BUILD=$(BUILD) tests/mutate/run --sample 200 $(ARGS)
+
+hunt: setup-check ## damaged tables, schedules, models: HUNT_SECONDS=600
+	@+$(MAKE) $(BUILD)/fuzz/fuzz $(BUILD)/sim/sim-run
+	@BUILD=$(BUILD) tests/hunt
 
 clean: ## remove build/
 	rm -rf $(BUILD)

@@ -129,8 +129,8 @@ extern "C" {
  *   it began; without a connection that is ENQ_ELEASE.
  * - Names, keys, owners and ids are UTF-8 (-EILSEQ). enq_req.peer is the
  *   bridge's to say, and a pid of a list the bridge's own.
- * - enq_inherit(), enq_orphans(), enq_abandon(), enq_dump() and mending are for
- * processes of the host, as is enq_unlink(): -EOPNOTSUPP.
+ * - enq_inherit(), enq_orphans(), enq_abandon(), enq_adopt_for(), enq_dump()
+ * and mending are for processes of the host, as is enq_unlink(): -EOPNOTSUPP.
  * - Faults of opening: -ECONNREFUSED, -ENOENT (no such socket), -EHOSTUNREACH,
  *   -ETIMEDOUT, -EPROTO (no bridge), and others of connect(2). Each attachment
  *   has a thread and three descriptors of its own. A child of a bare clone()
@@ -271,13 +271,8 @@ ENQ_API int enq_valid(struct enq *e, enq_handle handle);
  */
 ENQ_API int enq_find(struct enq *e, const char *id, enq_handle *handle);
 
-/*
- * enq_id - from a handle to its id, as text.
- *
- * @id  ENQ_ID_BYTES bytes.
- *
- * Returns: ENQ_OK, ENQ_NOTHELD.
- */
+/* enq_id - from a handle to its id, as text: ENQ_ID_BYTES bytes at @id.
+   Returns: ENQ_OK, ENQ_NOTHELD. */
 ENQ_API int enq_id(struct enq *e, enq_handle handle, char *id);
 
 /*
@@ -292,12 +287,19 @@ ENQ_API int enq_id(struct enq *e, enq_handle handle, char *id);
  */
 ENQ_API int enq_adopt(struct enq *e, const char *id, struct enq_grant *grant);
 
+/* enq_adopt_for - the same for somebody else, of whom @heir is a number, 1 to
+   2^63 - 1 (or -EINVAL), as enq_req.peer is a name: who knows it inherits when
+   this process is gone. It is shown in lists, so no secret, and ends when the
+   lock is adopted again or abandoned. */
+ENQ_API int enq_adopt_for(struct enq *e, const char *id, uint64_t heir,
+    struct enq_grant *grant);
+
 /*
  * enq_inherit - go on for a dead process that held locks for others
- * (enq_req.peer): take over up to n of its held locks. Unlike with enq_adopt()
- * nothing changes for whoever a lock is held for: id, owner, token and ttl stay
- * as they are, and the old handle goes on; only the process is this one from
- * now (its events, its death). Call again until *got is 0.
+ * (enq_req.peer, enq_adopt_for): take over up to n of its held locks. Unlike
+ * with enq_adopt() nothing changes for whoever a lock is held for: id, owner,
+ * token and ttl stay as they are, and the old handle goes on; only the process
+ * is this one from now (its events, its death). Call again until *got is 0.
  *
  * @out  room for n: the locks, as enq_list() tells of them, of this process
  *       already.
@@ -305,9 +307,9 @@ ENQ_API int enq_adopt(struct enq *e, const char *id, struct enq_grant *grant);
  *
  * A LEASE lock ends when it would have. So does a KEEP lock, but one that had
  * lost its ttl by the death (enum enq_death), or was renewed for ever, has its
- * own from now. No heartbeat goes on. Locks without a peer are left alone, and
- * so are those that were abandoned, and waiting requests. Several processes may
- * call at once: each lock goes to one.
+ * own from now. No heartbeat goes on. Locks without a peer or heir are left
+ * alone, and so are those that were abandoned, and waiting requests. Several
+ * processes may call at once: each lock goes to one.
  *
  * Returns: ENQ_OK. Faults: -EINVAL (no room), -EROFS, ENQ_EFORKED,
  *          ENQ_ECORRUPT: *got are taken over nevertheless.
@@ -319,13 +321,14 @@ ENQ_API int enq_inherit(struct enq *e, struct enq_info *out, size_t n,
 /*
  * enq_inherit_lock - the same for one lock, by its handle, whoever calls first.
  *
- * @out  the lock, as by enq_inherit().
+ * @heir  its heir, as enq_orphans() has told; 0: it has a peer.
+ * @out   the lock, as by enq_inherit().
  *
  * Returns: ENQ_OK; ENQ_REFUSED (who holds it lives, has abandoned it, or held
- *          it for himself); as enq_unlock() when it is gone.
+ *          it for himself or another heir); as enq_unlock() when it is gone.
  * Faults and blocking: as enq_unlock(); -EINVAL (no room).
  */
-ENQ_API int enq_inherit_lock(struct enq *e, enq_handle handle,
+ENQ_API int enq_inherit_lock(struct enq *e, enq_handle handle, uint64_t heir,
     struct enq_info *out);
 
 /*

@@ -214,13 +214,15 @@ struct enq_info {
     char key[ENQ_KEY_BYTES]; /* the fields, each ended by a zero byte */
     char id[ENQ_ID_BYTES];
     char peer[ENQ_PEER_BYTES]; /* as in enq_req; "" = none */
+    uint64_t heir;             /* as in enq_adopt_for(); 0 = none */
 };
 
 /* A lock that is held by nobody who lives: see enq_orphans(). */
 struct enq_orphan {
     enq_handle handle;
     uint64_t holder;           /* a number for the process that is gone */
-    char peer[ENQ_PEER_BYTES]; /* for whom, as in enq_req */
+    uint64_t heir;             /* for whom, as in enq_adopt_for(); or 0: */
+    char peer[ENQ_PEER_BYTES]; /* as in enq_req */
 };
 
 struct enq_edge {

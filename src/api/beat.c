@@ -84,7 +84,7 @@ void beat_begin(struct enq *e, struct beat *b, enq_handle handle)
 
 /* A beat that fails for a passing reason is tried again until the lease ends:
    only an answer that the lock is gone ends it. */
-mono_t beat_due(struct enq *e, struct thread *t, mono_t now)
+void beat_due(struct enq *e, struct thread *t, mono_t now)
 {
     struct desk *d = &e->desk;
     struct heap_node *first;
@@ -103,5 +103,4 @@ mono_t beat_due(struct enq *e, struct thread *t, mono_t now)
         if (rc > 0)
             beat_drop(d, b);
     }
-    return first == NULL ? MONO_NEVER : first->at;
 }

@@ -260,9 +260,9 @@ static void look_at_due(struct enq *e, struct thread *t, mono_t now)
     }
 }
 
-static mono_t next_due(struct desk *d)
+static mono_t first_at(const struct heap *heap)
 {
-    struct heap_node *first = heap_first(&d->requests);
+    const struct heap_node *first = heap_first(heap);
 
     return first == NULL ? MONO_NEVER : first->at;
 }
@@ -373,7 +373,8 @@ static bool see_news(void *context, struct entry *entry, uint64_t state)
     struct enq *e = round->e;
     struct notice n;
 
-    if (shm_load(&entry->session) != e->session.ref)
+    if (shm_load(&entry->session) != e->session.ref ||
+        STATE_PHASE(state) == PHASE_WAITING) /* it has none */
         return true;
     if (is_before_its_result(round, entry)) {
         e->desk.notices_due = true;
@@ -500,7 +501,7 @@ static mono_t watch(struct round *round, mono_t now)
 mono_t desk_round(struct enq *e, struct thread *t, bool all)
 {
     struct round round = {e, t, MONO_NEVER};
-    mono_t now = sys.now(), next;
+    mono_t now = sys.now(), next = MONO_NEVER;
 
     if (shm_load(&e->session.slot->state) == SESSION_ENDING) {
         /* another thread is closing it: no call will be answered any more, so
@@ -510,9 +511,9 @@ mono_t desk_round(struct enq *e, struct thread *t, bool all)
     }
     pthread_mutex_lock(&e->desk.mutex);
     e->desk.all |= all;
-    next = beat_due(e, t, now);
+    beat_due(e, t, now);
     if (e->desk.n_pending > 0 || e->desk.listens)
-        next = mono_min(next, answer_calls(&round, now));
+        next = answer_calls(&round, now);
     look_at_due(e, t, now);
     next = mono_min(next, look_for_circles(e, t, now));
     next = mono_min(next, glance_if_due(&round, now));
@@ -520,8 +521,10 @@ mono_t desk_round(struct enq *e, struct thread *t, bool all)
     if (!mono_is_never(round.next))
         watch_lower(&e->session, round.next.ns);
     next = mono_min(next, watch(&round, now));
-    /* last: every look says when the next one is due */
-    next = mono_min(next, next_due(&e->desk));
+    /* last: every look says when the next one is due, and a grant begins a
+       heartbeat */
+    next = mono_min(next, first_at(&e->desk.requests));
+    next = mono_min(next, first_at(&e->desk.heartbeats));
     e->desk.waiting = e->desk.n_pending > 0;
     e->desk.called = e->desk.waiting || e->desk.listens;
     pthread_mutex_unlock(&e->desk.mutex);

@@ -127,8 +127,7 @@ void beat_free(struct desk *d, struct beat *b);
 /* The same under the mutex. */
 void beat_drop(struct desk *d, struct beat *b);
 
-/* By the helper thread, under the mutex: renews what is due. When to come back.
- */
-mono_t beat_due(struct enq *e, struct thread *t, mono_t now);
+/* By the helper thread, under the mutex: renews what is due. */
+void beat_due(struct enq *e, struct thread *t, mono_t now);
 
 #endif

@@ -5,13 +5,12 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "base/signals.h"
+#include "base/spawn.h"
 #include "base/why.h"
 #include "sync/life.h"
 #include "table/call.h"
@@ -418,40 +417,13 @@ void helper_note(struct enq *e, enq_handle handle)
         helper_watch(e, entry);
 }
 
-/* glibc takes the thread-local variables of the program and its libraries from
-   the thread's stack. */
-static int add_tls(struct dl_phdr_info *info, size_t size, void *bytes)
-{
-    (void)size;
-    for (int i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_TLS)
-            *(size_t *)bytes +=
-                info->dlpi_phdr[i].p_memsz + info->dlpi_phdr[i].p_align;
-    return 0;
-}
-
-/* Signals are for the application's threads. */
 static int start_thread(void)
 {
-    size_t stack = STACK_BYTES;
-
-    sigset_t before;
-    pthread_attr_t attr;
-    pthread_t thread;
     int rc;
 
     shm_store(&wait_report_death, report_death);
     shm_store(&thread_drop_magazines, slab_thread_ends);
-    rc = pthread_attr_init(&attr);
-    if (rc != 0)
-        return why(-rc, "cannot start the helper thread: %s", strerror(rc));
-    dl_iterate_phdr(add_tls, &stack);
-    pthread_attr_setstacksize(&attr, stack);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    signals_block(&before);
-    rc = pthread_create(&thread, &attr, helper_main, NULL);
-    signals_restore(&before);
-    pthread_attr_destroy(&attr);
+    rc = spawn_thread(NULL, STACK_BYTES, helper_main, NULL);
     if (rc != 0)
         return why(-rc, "cannot start the helper thread: %s", strerror(rc));
     helper.running = true;

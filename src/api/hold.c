@@ -207,30 +207,59 @@ ENQ_API int enq_id(struct enq *e, enq_handle handle, char *id)
     return ENQ_OK;
 }
 
-ENQ_API int enq_adopt(struct enq *e, const char *id, struct enq_grant *grant)
+static int judge_adoption(const char *id, const struct enq_grant *grant)
 {
-    struct thread *t;
-    enq_handle handle;
-    int rc = attachment_enter(e, &t);
-    bool away = attachment_is_away(&rc);
+    int rc = judge_id(id);
 
-    if (rc == 0)
-        rc = judge_id(id);
     if (rc == 0 && grant == NULL)
         rc = why(-EINVAL, "nowhere to put the grant (NULL)");
-    if (rc == 0 && away)
-        return remote_adopt(e->remote, id, grant);
-    if (rc == 0)
-        rc = find(e, id, &handle);
+    return rc;
+}
+
+static int adopt(struct enq *e, struct thread *t, const char *id, uint64_t heir,
+    struct enq_grant *grant)
+{
+    enq_handle handle;
+    int rc = find(e, id, &handle);
+
     if (rc != 0)
         return rc;
     grant->blocker.owner[0] = '\0';
-    rc = audit(e, t, hold_adopt(&e->session, t, handle, grant));
+    rc = audit(e, t, hold_adopt(&e->session, t, handle, heir, grant));
     if (rc == ENQ_OK)
         helper_note(e, grant->handle);
     if (rc == ENQ_REFUSED)
         return why(rc, "lock \"%.127s\" is no orphan: its process lives", id);
     return say(rc, "adopt");
+}
+
+ENQ_API int enq_adopt(struct enq *e, const char *id, struct enq_grant *grant)
+{
+    struct thread *t;
+    int rc = attachment_enter(e, &t);
+    bool away = attachment_is_away(&rc);
+
+    if (rc == 0)
+        rc = judge_adoption(id, grant);
+    if (rc != 0)
+        return rc;
+    return away ? remote_adopt(e->remote, id, grant)
+                : adopt(e, t, id, 0, grant);
+}
+
+ENQ_API int enq_adopt_for(struct enq *e, const char *id, uint64_t heir,
+    struct enq_grant *grant)
+{
+    struct thread *t;
+    int rc = attachment_enter(e, &t);
+
+    if (rc == 0)
+        rc = judge_adoption(id, grant);
+    if (rc == 0 && (heir == 0 || heir >= UINT64_C(1) << 63))
+        rc = why(-EINVAL, "an heir is a number from 1 to 2^63 - 1");
+    if (rc != 0)
+        return rc == ATTACHMENT_AWAY ? away_refuse(e, "enq_adopt_for()") : rc;
+    return adopt(e, t, id, heir, grant);
 }
 
 ENQ_API int enq_inherit(struct enq *e, struct enq_info *out, size_t n,
@@ -251,7 +280,7 @@ ENQ_API int enq_inherit(struct enq *e, struct enq_info *out, size_t n,
     return say(rc, "inherit");
 }
 
-ENQ_API int enq_inherit_lock(struct enq *e, enq_handle handle,
+ENQ_API int enq_inherit_lock(struct enq *e, enq_handle handle, uint64_t heir,
     struct enq_info *out)
 {
     struct thread *t;
@@ -262,13 +291,13 @@ ENQ_API int enq_inherit_lock(struct enq *e, enq_handle handle,
     if (rc != 0)
         return rc == ATTACHMENT_AWAY ? away_refuse(e, "enq_inherit_lock()")
                                      : rc;
-    rc = audit(e, t, inherit_lock(&e->session, t, handle, out));
+    rc = audit(e, t, inherit_lock(&e->session, t, handle, heir, out));
     if (rc == ENQ_OK)
         helper_note(e, handle);
     if (rc == ENQ_REFUSED)
         return why(rc,
             "the lock was left by nobody: who holds it lives, or "
-            "has abandoned it, or held it for himself");
+            "has abandoned it, or held it for himself or another heir");
     return say(rc, "inherit");
 }
 

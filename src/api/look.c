@@ -293,6 +293,17 @@ static void look_at_room(const struct map *map, struct check_report *report)
             "no page is left: sessions that need one more get ENQ_EFULL");
 }
 
+static int mend(struct session *s, struct thread *t)
+{
+    int rc;
+
+    bury_dead(s, t);
+    rc = heal_all(s->map, t);
+    if (rc == 0)
+        hold_sweep_all(s, t);
+    return rc;
+}
+
 static int doctor(struct enq *e, uint32_t flags, struct check_report *report)
 {
     struct thread *t;
@@ -305,18 +316,13 @@ static int doctor(struct enq *e, uint32_t flags, struct check_report *report)
         return 0;
     }
     rc = attachment_enter(e, &t);
-    if (rc != 0)
-        return rc;
-    if (flags & ENQ_DOCTOR_FIX) {
-        bury_dead(&e->session, t);
-        rc = heal_all(e->map, t);
-        if (rc == 0)
-            hold_sweep_all(&e->session, t);
+    if (rc == 0 && flags & ENQ_DOCTOR_FIX)
+        rc = mend(&e->session, t);
+    if (rc == 0) {
+        look_at_room(e->map, report); /* wrong counts are right by now */
+        rc = check_table(e->map, t, report);
     }
-    if (rc != 0)
-        return rc;
-    look_at_room(e->map, report); /* counts that were wrong are right by now */
-    return check_table(e->map, t, report);
+    return rc;
 }
 
 ENQ_API int enq_doctor(struct enq *e, uint32_t flags, char *report, size_t n)

@@ -18,6 +18,17 @@
 #define shm_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define shm_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 
+/* A variable that is set once, by an exchange, as it looks to who has been
+   through that. Others may still try the exchange: it fails, and writes
+   nothing, but not to the thread sanitizer, for which this is atomic. */
+#define shm_once(variable) (variable)
+#ifdef __has_feature
+#if __has_feature(thread_sanitizer)
+#undef shm_once
+#define shm_once(variable) shm_load(&(variable))
+#endif
+#endif
+
 /* What others may see of a value that is written without any order: under a
    lock word, say. In the crash profile the process may die right behind each
    of these. */

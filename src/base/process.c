@@ -39,14 +39,15 @@ static bool have_page(void)
    The parent's mutex may have been copied locked. */
 static void begin_life(void)
 {
+    uint64_t *page = shm_once(process_page);
     uint64_t wiped = 0;
 
-    if (!shm_cas(process_page, &wiped, RENEWING))
+    if (!shm_cas(page, &wiped, RENEWING))
         return;
     pthread_mutex_init(&mutex, NULL);
     inherited = true;
     lives++;
-    shm_store_release(process_page, lives);
+    shm_store_release(page, lives);
 }
 
 /* Files are opened and locked under the mutex, which are points at which a
@@ -58,7 +59,7 @@ uint64_t process_enter(bool *fresh)
     if (!have_page())
         return 0;
     begin_life();
-    while (shm_load_acquire(process_page) == RENEWING)
+    while (shm_load_acquire(shm_once(process_page)) == RENEWING)
         sched_yield();
     ENQ_POINT("process.renewed");
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
@@ -66,7 +67,7 @@ uint64_t process_enter(bool *fresh)
     cancel_before = before;
     *fresh = inherited; /* of two who come at once, the first inside */
     inherited = false;
-    return shm_load(process_page);
+    return process_life();
 }
 
 void process_leave(void)

@@ -26,9 +26,16 @@ extern uint64_t *process_page; /* NULL before the first process_enter() */
 uint64_t process_enter(bool *fresh);
 void process_leave(void);
 
+/* The number of this life, to a thread that has been in process_enter(), or
+   comes after one that was. */
+static inline uint64_t process_life(void)
+{
+    return shm_load(shm_once(process_page));
+}
+
 static inline bool process_is(uint64_t life)
 {
-    return shm_load(process_page) == life;
+    return process_life() == life;
 }
 
 #endif

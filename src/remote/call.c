@@ -58,7 +58,7 @@ static void post_unlock(struct remote *r, const struct enq_grant *g)
     call_post(r, c);
 }
 
-static void give_back(struct remote *r, const struct answer *a)
+void call_give_back(struct remote *r, const struct answer *a)
 {
     struct enq_grant g = {.handle = a->handle, .token = a->token};
     struct scan_value *at = fields_first(a->grants);
@@ -81,12 +81,13 @@ static void post_cancel(struct remote *r, uint64_t number)
     call_post(r, c);
 }
 
-/* The answer to what nobody wants any more. */
+/* The answer to what nobody wants any more: what was granted, or is left of
+   it. */
 static void settle(struct remote *r, const struct call *c,
     const struct answer *a)
 {
-    if (c->locks && a->result == ENQ_OK)
-        give_back(r, a);
+    if (c->locks && (a->result == ENQ_OK || a->result == ENQ_NOTHELD))
+        call_give_back(r, a);
 }
 
 /* --- answers --- */
@@ -210,7 +211,7 @@ static int64_t ms_left(const struct timespec *until)
 /* 0: something may have come. */
 static int poll_until(int fd, int64_t ms)
 {
-    struct pollfd p = {fd, POLLIN, 0};
+    struct pollfd p = {.fd = fd, .events = POLLIN};
 
     if (ms == 0)
         return ETIMEDOUT;

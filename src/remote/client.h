@@ -259,6 +259,10 @@ int call_start(struct remote *r, struct call *c, int64_t wait_ms,
 /* Asks; nobody waits for the answer. One of call_new()'s. */
 void call_post(struct remote *r, struct call *c);
 
+/* Posts an unlock for each lock that the answer tells: of what nobody wants.
+   Without the mutex. */
+void call_give_back(struct remote *r, const struct answer *a);
+
 /* An answer has come: takes and leaves the mutex. By the reader. */
 void call_answered(struct remote *r, const struct answer *a);
 

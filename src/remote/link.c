@@ -57,7 +57,8 @@ static void set_waiting(int fd)
 /* Until the connection stands, or somebody rings. 0, or negative. */
 static int wait_for(int fd, const struct patience *patience)
 {
-    struct pollfd p[] = {{fd, POLLOUT, 0}, {patience->bell, POLLIN, 0}};
+    struct pollfd p[] = {{.fd = fd, .events = POLLOUT},
+        {.fd = patience->bell, .events = POLLIN}};
     int64_t ms = mono_ms_between(sys.now(), patience->until) + 1;
     socklen_t bytes = sizeof(int);
     int error = 0, n;

@@ -61,6 +61,8 @@ static void take_lock(struct remote *r, struct call *c, const struct answer *a)
     clear(o);
     if (a->result == ENQ_OK && o->want != NULL)
         take_grants(r, c, a, o);
+    else if (a->result == ENQ_NOTHELD)
+        call_give_back(r, a); /* of a set that was sent again some is left */
     else if (a->has_blocker && a->index < o->n)
         o->grants[a->index].blocker = a->blocker;
 }

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/process.h"
-#include "base/signals.h"
+#include "base/spawn.h"
 #include "base/why.h"
 #include "remote/client.h"
 #include "sync/sys.h"
@@ -79,16 +79,8 @@ static int take_wish(struct remote *r, const struct remote_wish *wish)
 
 static int start_reader(struct remote *r)
 {
-    pthread_attr_t attr;
-    sigset_t before;
-    int rc;
+    int rc = spawn_thread(&r->reader, STACK_BYTES, reader_main, r);
 
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    signals_block(&before);
-    rc = pthread_create(&r->reader, &attr, reader_main, r);
-    signals_restore(&before);
-    pthread_attr_destroy(&attr);
     return rc == 0 ? 0
                    : why(-rc, "no thread for %s: %s", r->name, strerror(rc));
 }

@@ -47,7 +47,7 @@ static void greet(struct remote *r, int fd)
     r->hello = ++r->n_calls;
     ask_end(&t, r->hello);
     r->phase = LINK_GREETING;
-    r->fd = fd;
+    fork_opened(r, fd);
     r->lost = false;
     r->n_links++;
     r->out.n = r->out_at = 0;
@@ -316,7 +316,7 @@ static bool are_busy(struct remote *r)
 /* While callers read it would be woken by each of their answers. */
 static void nap(struct remote *r, mono_t until)
 {
-    struct pollfd p = {r->bell, POLLIN, 0};
+    struct pollfd p = {.fd = r->bell, .events = POLLIN};
 
     while (are_busy(r) && !mono_reached(until, sys.now()))
         if (poll(&p, 1, NAP_MS) != 0)
@@ -336,7 +336,8 @@ static bool is_over(struct remote *r)
 /* Until it is broken, or the attachment is closed. */
 static int serve(struct remote *r)
 {
-    struct pollfd p[] = {{r->fd, POLLIN, 0}, {r->bell, POLLIN, 0}};
+    struct pollfd p[] = {
+        {.fd = r->fd, .events = POLLIN}, {.fd = r->bell, .events = POLLIN}};
     mono_t again = MONO_NEVER;
     int rc = 0;
 
@@ -387,7 +388,6 @@ static int connect_and_serve(struct remote *r)
 
     if (fd < 0)
         return remote_broken(r, fd, text);
-    fork_opened(r, fd);
     greet(r, fd);
     rc = serve(r);
     hang_up(r);
@@ -399,7 +399,7 @@ static int connect_and_serve(struct remote *r)
 static void pause_before(struct remote *r)
 {
     mono_t suspect_at = sure_watch(r, sys.now());
-    struct pollfd p = {r->bell, POLLIN, 0};
+    struct pollfd p = {.fd = r->bell, .events = POLLIN};
     int64_t ms;
 
     r->dice = hash_fold(r->dice + 1, HASH_STEP) ^ (uint64_t)sys.now().ns;

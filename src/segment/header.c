@@ -213,7 +213,7 @@ static int judge_shape(const struct seg_header *h, uint64_t bytes,
         h->pages_max != pages_for(h->slots_max) ||
         h->pages_at != SEG_FIXED_END ||
         h->arena_at != bytes - (uint64_t)h->pages_max * PAGE_BYTES ||
-        h->slab_pages_max > h->pages_max)
+        h->slab_pages_max != slab_pages_for(h->slots_max))
         return why(ENQ_ECORRUPT,
             "%s is %llu bytes long and should be %llu: it was cut off; stop "
             "all users and remove it",

@@ -330,7 +330,8 @@ struct entry {
     uint64_t token;      /* waiting, of a set: the ref of its next member */
     int64_t deadline_ns; /* INT64_MAX = none; of a waiter: when he is due */
     int64_t since_ns;    /* granted, or queued while waiting */
-    uint64_t ticket;     /* order of arrival, one for a set; 0 = never waited */
+    uint64_t ticket;     /* order of arrival, one for a set; 0 = never waited;
+                            ENTRY_HEIR: for whom it was adopted */
     int64_t ttl_ms;      /* as asked for; < 0 = none */
     uint64_t hash;
     uint64_t id_half; /* of the session that made it (base/id.h) */
@@ -356,10 +357,17 @@ struct entry {
  * The payload: each text with its zero; the id if its caller brought one. Flags
  * in on_death say whether there is a lock delay (ms), and for whom the process
  * asks; and of another kind that it is, or was while it waited, one of a set.
+ *
+ * For whom it was adopted no text says, as there may be no room for one: a
+ * number, where the ticket was, which nobody asks for that is held. With its
+ * highest bit set it is no request's.
  */
 #define ENTRY_DELAYS 0x80u
 #define ENTRY_SET 0x40u
 #define ENTRY_PEER 0x20u
+#define ENTRY_HEIR 0x10u
+#define ENTRY_FOR_OTHERS (ENTRY_PEER | ENTRY_HEIR)
+#define HEIR_BIT (UINT64_C(1) << 63)
 #define ENTRY_DEATH(on_death) ((unsigned)(on_death)&0x0fu)
 
 /* --- where things are --- */

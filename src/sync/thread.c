@@ -192,7 +192,7 @@ static int thread_new(struct map *map, struct thread **out)
         return rc;
     }
     t->map = map;
-    t->life = shm_load(process_page);
+    t->life = process_life();
     CDS_INIT_LIST_HEAD(&t->magazines);
     *out = t;
     return 0;
@@ -204,7 +204,7 @@ static void thread_drop(struct thread **link)
 
     *link = t->next;
     thread_last = NULL;
-    pthread_setspecific(key - 1, threads);
+    pthread_setspecific(shm_once(key) - 1, threads);
     thread_free(t);
 }
 
@@ -213,7 +213,7 @@ static int thread_keep(struct thread *t)
 {
     struct thread *before = threads;
 
-    if (pthread_setspecific(key - 1, t) != 0) {
+    if (pthread_setspecific(shm_once(key) - 1, t) != 0) {
         thread_free(t);
         return why(-ENOMEM, "out of memory");
     }

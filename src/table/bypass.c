@@ -20,7 +20,8 @@ static bool see_wanted(void *context, struct entry *e)
 
     if (!entry_is(e, PHASE_HELD) ||
         entry_owner_hash(w->s->map, e) != w->owner ||
-        entry_over(w->s->map, e, scope_clock(w->s)) != ENQ_OK)
+        entry_over(w->s->map, e, scope_clock(w->s)) != ENQ_OK ||
+        entry_is_ending(w->s->map, e))
         return true;
     w->found = mode_conflicts(w->s->map->modes, mode, w->ask->mode,
         entry_owned_by(w->s->map, e, w->ask));

@@ -64,14 +64,6 @@ static void count_waiting(struct scope *s, struct entry *e, int by)
         shm_store(&shard->n_waiting, shard->n_waiting + (uint32_t)by);
 }
 
-/* Counted before it waits, and until after: who dies in between leaves one too
-   many, which costs others a look (cycle.c) and no more. */
-static uint32_t *waits_of(struct scope *s, const struct entry *e)
-{
-    return &s->map
-                ->owners[entry_owner_hash(s->map, e) >> 1 & (OWNER_HASHES - 1)];
-}
-
 static void link_generic(struct scope *s, struct entry *e)
 {
     struct entry *first = at_entry(s->map, s->gate->head);
@@ -221,7 +213,7 @@ HOT void sign(struct scope *s, struct entry *e)
 {
     shm_store(&e->session, s->session->ref); /* partner: see_deadline */
     shm_store(&e->id_half, s->session->id_half);
-    shm_store(&e->pid, s->session->slot->process.pid);
+    shm_store(&e->pid, shm_load(&s->session->slot->process.pid));
 }
 
 HOT int place(struct scope *s, const struct ask *ask, struct entry *e,
@@ -319,12 +311,12 @@ int change_queue(struct scope *s, const struct ask *ask, struct entry *e)
     shm_store(&e->ticket,
         likely(ask->ticket == UINT64_MAX) ? shm_add(&s->map->h->ticket, 1)
                                           : ask->ticket);
-    shm_add(waits_of(s, e), 1);
+    shm_add(change_waits_of(s, e), 1);
     rc = place_any(s, ask, e, PHASE_WAITING);
     if (rc == 0)
         count_waiting(s, e, 1);
     else
-        shm_add(waits_of(s, e), -1);
+        shm_add(change_waits_of(s, e), -1);
     guard_leave(s, ask->key.hash, generic);
     return rc;
 }
@@ -410,7 +402,7 @@ int change_grant(struct scope *s, struct entry *e)
     count_waiting(s, e, -1);
     set_state(e, PHASE_HELD, mode);
     ENQ_POINT("grant.stored");
-    shm_add(waits_of(s, e), -1);
+    shm_add(change_waits_of(s, e), -1);
     guard_leave(s, hash, generic);
     rc = change_note_suitors(s, e);
     scope_wake(s, e);
@@ -507,7 +499,7 @@ int change_take_away(struct scope *s, struct entry *e, enum gone gone,
 {
     uint64_t hash = e->hash;
     bool generic = entry_is_generic(e);
-    uint32_t *waits = entry_is(e, PHASE_WAITING) ? waits_of(s, e) : NULL;
+    uint32_t *waits = entry_is(e, PHASE_WAITING) ? change_waits_of(s, e) : NULL;
     int rc = guard_enter(s, hash, generic);
 
     if (unlikely(rc != 0))
@@ -588,7 +580,7 @@ int change_session(struct scope *s, struct entry *e, bool token)
     shm_store(&s->session->slot->adopted, 1);
     if (token)
         next_token(s, e);
-    shm_store(&e->pid, s->session->slot->process.pid);
+    shm_store(&e->pid, shm_load(&s->session->slot->process.pid));
     ENQ_POINT("adopt.signed");        /* the dead one's still, who has no pid */
     shm_and(&e->state, ~STATE_NOTES); /* the new one has been told nothing */
     shm_store_release(&e->session, s->session->ref);

@@ -31,14 +31,38 @@ int change_grant(struct scope *s, struct entry *e);
    of it. Under the scope. Faults: ENQ_ECORRUPT. */
 int change_note_asked(struct scope *s, const struct ask *ask);
 
+/* For nothing in this scope. In a wide one it is not known. */
+static inline bool nobody_waits(const struct scope *s)
+{
+    return !s->wide && shm_load(&s->map->shards[s->spot.shard].n_waiting) == 0;
+}
+
 /* A lock was given while others wait for it: the same for its holder. */
 int change_note_suitors_slow(struct scope *s, struct entry *e);
 HOT int change_note_suitors(struct scope *s, struct entry *e)
 {
-    if (likely(!call_is_wanted(s->map, e->session)) ||
-        (!s->wide && shm_load(&s->map->shards[s->spot.shard].n_waiting) == 0))
+    if (likely(!call_is_wanted(s->map, e->session)) || nobody_waits(s))
         return 0;
     return change_note_suitors_slow(s, e);
+}
+
+/* How many of this owner's requests wait. Counted before one waits, and until
+   after: who dies in between leaves one too many, which costs others a look
+   (cycle.c) and no more. */
+static inline uint32_t *change_waits_of(struct scope *s, const struct entry *e)
+{
+    return &s->map
+                ->owners[entry_owner_hash(s->map, e) >> 1 & (OWNER_HASHES - 1)];
+}
+
+/* This was granted: may it let requests of its owner pass that came before it?
+   They may be for something else. */
+static inline bool change_may_let_pass(struct scope *s, const struct entry *e)
+{
+    unsigned mode = STATE_MODE(shm_load(&e->state)) % MODES;
+
+    return !mode_conflicts(s->map->modes, mode, mode, true) &&
+        shm_load(change_waits_of(s, e)) > 0;
 }
 
 /* A waiter shall try for itself; `first`: none waits before it (serve.h). */

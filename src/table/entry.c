@@ -189,8 +189,8 @@ static int held_ended(const struct map *map, const struct entry *e, mono_t now)
 {
     if (mono_reached((mono_t){shm_load(&e->deadline_ns)}, now))
         return ENQ_EXPIRED;
-    if (ENTRY_DEATH(e->on_death) == ENQ_DEATH_RELEASE &&
-        has_ended(map, e->session))
+    if (ENTRY_DEATH(shm_load(&e->on_death)) == ENQ_DEATH_RELEASE &&
+        has_ended(map, shm_load(&e->session)))
         return ENQ_OWNERDIED;
     return ENQ_OK;
 }
@@ -199,7 +199,7 @@ HOT int ended_at(const struct map *map, const struct entry *e, mono_t now)
 {
     if (STATE_PHASE(shm_load_acquire(&e->state)) == PHASE_HELD)
         return held_ended(map, e, now);
-    return has_left(map, e->session) ? ENQ_OWNERDIED : ENQ_OK;
+    return has_left(map, shm_load(&e->session)) ? ENQ_OWNERDIED : ENQ_OK;
 }
 
 int entry_ended(const struct map *map, const struct entry *e, mono_t now)
@@ -209,8 +209,8 @@ int entry_ended(const struct map *map, const struct entry *e, mono_t now)
 
 bool entry_is_ending(const struct map *map, const struct entry *e)
 {
-    return ENTRY_DEATH(e->on_death) == ENQ_DEATH_RELEASE &&
-        session_is_dead(map, e->session);
+    return ENTRY_DEATH(shm_load(&e->on_death)) == ENQ_DEATH_RELEASE &&
+        session_is_dead(map, shm_load(&e->session));
 }
 
 mono_t entry_until(const struct map *map, const struct entry *e)
@@ -218,7 +218,8 @@ mono_t entry_until(const struct map *map, const struct entry *e)
     mono_t deadline = {shm_load(&e->deadline_ns)};
     struct ask ask;
 
-    if (likely((e->on_death & ENTRY_DELAYS) == 0) || !entry_ask(map, e, &ask))
+    if (likely((shm_load(&e->on_death) & ENTRY_DELAYS) == 0) ||
+        !entry_ask(map, e, &ask))
         return deadline;
     return mono_add_ms(deadline, ask.delay_ms);
 }
@@ -230,7 +231,8 @@ int entry_over(const struct map *map, const struct entry *e, mono_t now)
 {
     int ended = ended_at(map, e, now);
 
-    if (likely(ended == ENQ_OK || (e->on_death & ENTRY_DELAYS) == 0 ||
+    if (likely(ended == ENQ_OK ||
+            (shm_load(&e->on_death) & ENTRY_DELAYS) == 0 ||
             !entry_is(e, PHASE_HELD)))
         return ended;
     if (ended == ENQ_OWNERDIED)

@@ -50,8 +50,8 @@ HOT void entry_fill(struct entry *e, const struct ask *ask)
 {
     char *p = e->payload + key_bytes(&ask->key);
 
-    /* these are read without the words by who has a stale handle, or looks for
-       news: scope_enter_entry, notice_take */
+    /* what is stored so is read without the words, too, by who has a stale
+       handle, or looks for news: scope_enter_entry, notice_take */
     shm_store(&e->hash, ask->key.hash);
     shm_store(&e->name_hash, ask->key.name_hash);
     e->name_bytes = ask->key.name_bytes;
@@ -60,7 +60,7 @@ HOT void entry_fill(struct entry *e, const struct ask *ask)
     shm_store(&e->generic, ask->key.generic);
     e->literal = ask->key.literal;
     e->owner_bytes = ask->owner_bytes;
-    e->id_bytes = ask->id_bytes;
+    shm_store(&e->id_bytes, ask->id_bytes);
     shm_store(&e->on_death, ask->on_death);
     shm_store(&e->ttl_ms, ask->ttl_ms);
     e->ticket = 0;
@@ -99,6 +99,14 @@ bool entry_owned_by(const struct map *map, const struct entry *e,
 /* Who has the entry, as a number; 0: nobody, or it is damaged. */
 uint64_t entry_owner_hash(const struct map *map, const struct entry *e);
 uint64_t ask_owner_hash(const struct map *map, const struct ask *ask);
+
+/* For whom it was adopted; 0: for nobody else than who has done so. */
+static inline uint64_t entry_heir(const struct entry *e)
+{
+    return (shm_load_acquire(&e->on_death) & ENTRY_HEIR) == 0
+        ? 0
+        : shm_load(&e->ticket) & ~HEIR_BIT;
+}
 
 /* Of a lock set that waits: all its members have one ticket, and lead from one
    to the next in a ring. NULL: the set has begun to leave, or is damaged. */

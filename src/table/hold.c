@@ -385,10 +385,26 @@ int hold_alive(const struct map *map, enq_handle handle)
 
 /* --- adopt and break --- */
 
+/* Whom it was held for has it no more: nobody is to inherit it for him. Killed
+   before its heir is noted, we have left an orphan as any. */
+static int change_owner(struct grip *g, uint64_t heir)
+{
+    int rc;
+
+    shm_store(&g->e->on_death, (uint8_t)(g->e->on_death & ~ENTRY_FOR_OTHERS));
+    rc = change_session(&g->scope, g->e, true);
+    if (rc != 0 || heir == 0)
+        return rc;
+    shm_store(&g->e->ticket, HEIR_BIT | heir);
+    shm_store_release(&g->e->on_death, (uint8_t)(g->e->on_death | ENTRY_HEIR));
+    ENQ_POINT("adopt.bequeathed");
+    return 0;
+}
+
 /* The session first: killed in between, a KEEP lock has no ttl still, or is one
    of a session that died; a ttl of an orphan's nobody would end. */
 int hold_adopt(struct session *s, struct thread *t, enq_handle handle,
-    struct enq_grant *grant)
+    uint64_t heir, struct enq_grant *grant)
 {
     struct grip g;
     int rc;
@@ -397,13 +413,8 @@ int hold_adopt(struct session *s, struct thread *t, enq_handle handle,
     rc = grip_held(&g, s, t, handle, 0);
     if (rc != ENQ_OK)
         return rc;
-    if (session_is_over(s->map, g.e->session)) {
-        /* whom it was held for has it no more: nobody is to inherit it */
-        shm_store(&g.e->on_death, (uint8_t)(g.e->on_death & ~ENTRY_PEER));
-        rc = change_session(&g.scope, g.e, true);
-    } else {
-        rc = ENQ_REFUSED;
-    }
+    rc = session_is_over(s->map, g.e->session) ? change_owner(&g, heir)
+                                               : ENQ_REFUSED;
     if (rc == ENQ_OK) {
         change_deadline(&g.scope, g.e, g.e->ttl_ms);
         grant->handle = entry_handle(s->map, g.e);
@@ -501,7 +512,7 @@ static int end_gripped(struct end *end, struct grip *g)
     }
     if (!outlives(end->s->map, g->e))
         return grip_drop(g, fate(end, g->e));
-    end->left |= (g->e->on_death & ENTRY_PEER) != 0;
+    end->left |= (g->e->on_death & ENTRY_FOR_OTHERS) != 0;
     rc = hold_leave_behind(g);
     scope_leave(&g->scope);
     return rc;

@@ -66,8 +66,9 @@ void hold_prove(const struct map *map, enq_handle handle);
 /* ENQ_OK for a lock or a waiting request; else why it is gone. */
 int hold_alive(const struct map *map, enq_handle handle);
 
+/* @heir: as in enq_adopt_for(); 0: nobody. */
 int hold_adopt(struct session *s, struct thread *t, enq_handle handle,
-    struct enq_grant *grant);
+    uint64_t heir, struct enq_grant *grant);
 int hold_break(struct session *s, struct thread *t, enq_handle handle);
 
 /* Everything of a session: RELEASE locks and waiting requests go. */

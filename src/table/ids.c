@@ -16,7 +16,8 @@ static struct entry *find_derived(struct map *map, const char *id,
     if (!id_parse(id, &half, &handle))
         return NULL;
     e = entry_of_handle(map, handle, state);
-    if (e == NULL || shm_load(&e->id_half) != half || e->id_bytes > 0)
+    if (e == NULL || shm_load(&e->id_half) != half ||
+        shm_load(&e->id_bytes) > 0)
         return NULL;
     return e;
 }

@@ -41,8 +41,8 @@ static bool is_left(const struct map *map, const struct entry *e)
     session_ref_t session = shm_load(&e->session);
 
     return entry_is(e, PHASE_HELD) &&
-        (shm_load(&e->on_death) & ENTRY_PEER) != 0 && !is_nobody(session) &&
-        has_ended(map, session);
+        (shm_load(&e->on_death) & ENTRY_FOR_OTHERS) != 0 &&
+        !is_nobody(session) && has_ended(map, session);
 }
 
 /* The session first, as in hold_adopt(). Who waits sleeps until the lock would
@@ -112,7 +112,7 @@ int inherit(struct session *s, struct thread *t, struct enq_info *out, size_t n,
 }
 
 int inherit_lock(struct session *s, struct thread *t, enq_handle handle,
-    struct enq_info *out)
+    uint64_t heir, struct enq_info *out)
 {
     struct legacy l = {s, t, out, 1, 0, 0};
     struct tell_clocks clocks = tell_clocks();
@@ -123,7 +123,8 @@ int inherit_lock(struct session *s, struct thread *t, enq_handle handle,
     rc = grip_held(&g, s, t, handle, 0);
     if (rc != ENQ_OK)
         return rc;
-    rc = inherit_gripped(&l, &g, &clocks);
+    if (entry_heir(g.e) == heir) /* or it was adopted anew meanwhile */
+        rc = inherit_gripped(&l, &g, &clocks);
     scope_leave(&g.scope);
     if (l.got > 0)
         ENQ_POINT("inherit.taken");
@@ -161,6 +162,7 @@ static bool see_orphan(void *context, struct entry *e, uint64_t state)
         return true;
     out->handle = grip_handle(seen->map, e, state);
     out->holder = shm_load(&e->session);
+    out->heir = entry_heir(e);
     memset(out->peer, 0, sizeof(out->peer));
     memcpy(out->peer, ask.peer, ask.peer_bytes);
     out->peer[ENQ_PEER_BYTES - 1] = '\0';

@@ -8,9 +8,9 @@
 #include "table/hold.h"
 
 /*
- * Makes up to n held locks of dead sessions, with a peer, those of this one:
- * nothing else about them changes, but that a KEEP lock without a ttl has its
- * own again. Not those that were abandoned.
+ * Makes up to n held locks of dead sessions, with a peer or heir, those of this
+ * one: nothing else about them changes, but that a KEEP lock without a ttl has
+ * its own again. Not those that were abandoned.
  *
  * @got  how many, told of in `out`; also on a fault.
  *
@@ -25,7 +25,7 @@ int inherit(struct session *s, struct thread *t, struct enq_info *out, size_t n,
  * ENQ_ECORRUPT.
  */
 int inherit_lock(struct session *s, struct thread *t, enq_handle handle,
-    struct enq_info *out);
+    uint64_t heir, struct enq_info *out);
 
 /*
  * What inherit() would find, told only, some pages at a time.

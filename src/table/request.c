@@ -25,6 +25,17 @@ int request_decide(struct scope *s, const struct ask *ask,
     return ENQ_ECORRUPT;
 }
 
+/* Granted where others wait. They may wait for its owner now, whose earlier
+   requests may pass them then (R7); or these cumulate (R6). */
+static __attribute__((noinline)) int tell_of_grant(struct scope *s,
+    const struct ask *ask, struct entry *e)
+{
+    int rc = change_note_suitors(s, e);
+
+    return rc != 0 || !change_may_let_pass(s, e) ? rc
+                                                 : serve(s, &ask->key, NULL);
+}
+
 /* A second request with the id of a live lock is told so before anything
    else, whatever it asks for. */
 int request_same_id(struct scope *s, const struct ask *ask,
@@ -95,7 +106,9 @@ HOT int request_inside(struct scope *s, const struct ask *ask, bool queue,
         if (unlikely(rc == ENQ_EXISTS))
             return exists(s, ask, blocker);
         /* where nobody had it, nobody waits for it */
-        return likely(rc != 0 || vacant) ? rc : change_note_suitors(s, e);
+        if (likely(rc != 0 || vacant || nobody_waits(s)))
+            return rc;
+        return tell_of_grant(s, ask, e);
     }
     if (rc != ENQ_BUSY || !queue)
         return rc;

@@ -36,9 +36,11 @@ struct pass {
     struct crowd delayed; /* lost, and in the way of other owners */
     struct crowd queued;  /* those who stay, and are due */
     struct crowd poked;
+    bool standing; /* some of what is held is no dead process's */
     bool waiters, young;
     bool looked; /* at `self`, or there is none */
     bool enough; /* nothing will come of those behind */
+    bool again;  /* a grant may let its owner's earlier requests pass */
     bool behind; /* one waits before those that are told to try */
 };
 
@@ -58,6 +60,7 @@ static int take_stock(struct pass *p, struct entry *first)
                 ring.first = ring.at;
             rc = drop_over(p->s, e, why);
         } else if (entry_is(e, PHASE_HELD)) {
+            p->standing |= !entry_is_ending(p->s->map, e);
             crowd_add(entry_is_delayed(p->s->map, e, scope_clock(p->s))
                     ? &p->delayed
                     : &p->held,
@@ -78,7 +81,7 @@ static int stays(struct pass *p, struct entry *e, const struct ask *ask,
     *yes = crowd_blocks(&p->held, p->s->map, ask) ||
         crowd_delays(&p->delayed, p->s->map, ask);
     if (*yes || !crowd_blocks(&p->queued, p->s->map, ask) ||
-        crowd_cumulates(&p->held, p->s->map, ask))
+        (p->standing && crowd_cumulates(&p->held, p->s->map, ask)))
         return 0;
     /* in a long queue to judge each would take the square of its length */
     *yes = !crowd_may_own(&p->held, p->s->map, ask) &&
@@ -119,7 +122,11 @@ static int serve_due(struct pass *p, struct entry *e)
     if (stay && !scope_is_due(p->s, e))
         return 0;
     crowd_add(stay ? &p->queued : &p->held, p->s->map, e);
-    return stay ? 0 : change_grant(p->s, e);
+    p->standing |= !stay;
+    if (stay)
+        return 0;
+    p->again |= crowd_may_own(&p->queued, p->s->map, &ask);
+    return change_grant(p->s, e);
 }
 
 /* Then the young, who are told to try for themselves: of several that exclude
@@ -161,20 +168,30 @@ static int each_waiter(struct pass *p, struct entry *first,
     return ring.damaged ? ENQ_ECORRUPT : rc;
 }
 
+static int serve_all_due(struct pass *p, const struct key *key,
+    struct entry *first)
+{
+    int rc = take_stock(p, first);
+
+    if (rc != 0 || !p->waiters)
+        return rc;
+    return each_waiter(p, scope_object(p->s, key), serve_due);
+}
+
 static int serve_narrow(struct scope *s, const struct key *key,
     struct entry *self)
 {
-    struct pass p = {.s = s, .self = self, .looked = self == NULL};
     struct entry *first = scope_object(s, key);
+    struct pass p;
     int rc;
 
     if (likely(first == NULL))
         return 0;
-    rc = take_stock(&p, first);
-    if (rc != 0 || !p.waiters)
-        return rc;
-    first = scope_object(s, key);
-    rc = each_waiter(&p, first, serve_due);
+    do {
+        p = (struct pass){.s = s, .self = self, .looked = self == NULL};
+        rc = serve_all_due(&p, key, first);
+        first = scope_object(s, key);
+    } while (rc == 0 && p.again);
     if (rc == 0 && p.young)
         rc = each_waiter(&p, first, poke_young);
     return rc;
@@ -219,10 +236,16 @@ static bool see_over(void *context, struct entry *e)
     return false;
 }
 
+/* *again: some of those who were granted may let others pass who were judged
+   before. A generic waiter that is granted is in the way no more of those who
+   came later, and they need not overlap `key`. And whom an owner's other
+   request stands behind may wait for this owner now, and so be passed (R7); or
+   it cumulates (R6). */
 static int serve_overlapping(struct scope *s, const struct key *key,
-    const struct key *beside, bool *generic)
+    const struct key *beside, bool *again)
 {
     struct find f = {s, beside, 0, NULL};
+    struct crowd stay = {0};
     struct verdict v;
     struct ask ask;
     int rc;
@@ -238,32 +261,36 @@ static int serve_overlapping(struct scope *s, const struct key *key,
         rc = judge(s, &ask, f.found, &v);
         if (rc != 0)
             return rc;
-        if (verdict_blocker(&v) != NULL || v.over)
+        if (verdict_blocker(&v) != NULL || v.over) {
+            crowd_add(&stay, s->map, f.found);
             continue;
+        }
         if (entry_is_of_set(f.found)) {
             poke_set(s, f.found);
             continue;
         }
-        *generic |= ask.key.generic != 0;
         rc = change_grant(s, f.found);
         if (rc != 0)
             return rc;
+        *again |= ask.key.generic != 0 ||
+            (crowd_may_own(&stay, s->map, &ask) &&
+                shm_load(change_waits_of(s, f.found)) > 0);
     }
 }
 
-/* A generic waiter that is granted is in the way no more of those who came
-   later, and they need not overlap `key`. */
 static int serve_wide_waiters(struct scope *s, const struct key *key,
     const struct key *beside)
 {
     struct key all = *key;
-    bool generic = false, again = false;
-    int rc = serve_overlapping(s, key, beside, &generic);
+    bool again = false;
+    int rc = serve_overlapping(s, key, beside, &again);
 
     all.generic = (uint16_t)((1u << key->fields) - 1);
-    if (rc != 0 || !generic || all.generic == key->generic)
-        return rc;
-    return serve_overlapping(s, &all, beside, &again);
+    while (rc == 0 && again) {
+        again = false;
+        rc = serve_overlapping(s, &all, beside, &again);
+    }
+    return rc;
 }
 
 /* Drops one entry that has run out, and serves those who waited for it: not

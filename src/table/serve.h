@@ -4,7 +4,10 @@
  * After every release, expiry, cancel, demotion or death, in the same pass:
  * entries that have run out are dropped, then the waiters that overlap are
  * gone through in order of arrival, and each is granted that conflicts neither
- * with what is held nor with an earlier waiter that stays.
+ * with what is held nor with an earlier waiter that stays. A grant may make way
+ * as well: for its owner's earlier requests, which may pass those who wait for
+ * him (R7) from then on. Whoever grants it looks (`again`); who is granted at
+ * once does so himself (tell_of_grant(), set_serve_behind()).
  *
  * A waiter who is not due yet (see due_at() in change.c) is not granted but
  * POKED: told to try for itself, while the lock lies free for whoever is

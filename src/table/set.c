@@ -9,6 +9,7 @@
 #include "table/bypass.h"
 #include "table/journal.h"
 #include "table/request.h"
+#include "table/serve.h"
 #include "table/set_words.h"
 
 /* --- before it is asked --- */
@@ -133,7 +134,7 @@ static void look_if_vacant(struct member *m)
     m->scope.vacant = was && !index_may_have(m->scope.map, &m->scope.spot);
 }
 
-static int hold_one(struct member *m)
+static int hold_one(struct set *set, struct member *m)
 {
     struct entry *e = m->place.e;
     bool vacant = m->scope.vacant;
@@ -144,7 +145,10 @@ static int hold_one(struct member *m)
         return rc;
     ENQ_POINT("set.member_held");
     m->place.token = e->token;
-    return likely(vacant) ? 0 : change_note_suitors(&m->scope, e);
+    if (likely(vacant || nobody_waits(&m->scope)))
+        return 0;
+    set->passes = set->passes || change_may_let_pass(&m->scope, e);
+    return change_note_suitors(&m->scope, e);
 }
 
 static void begin_lasting(struct set *set)
@@ -175,7 +179,7 @@ static int hold(struct set *set)
     for (unsigned i = 0; rc == 0 && i < set->n; i++) {
         if (unlikely(set->crowded))
             look_if_vacant(&set->member[i]);
-        rc = hold_one(&set->member[i]);
+        rc = hold_one(set, &set->member[i]);
         if (unlikely(rc != 0)) {
             set->refused = i;
             set->blocker->owner[0] = '\0';
@@ -184,6 +188,18 @@ static int hold(struct set *set)
     }
     if (unlikely(set->lasting))
         journal_end(set->t);
+    return rc;
+}
+
+int set_serve_behind(struct set *set)
+{
+    int rc = 0;
+
+    EACH_MEMBER (m, set) {
+        look_anew(m);
+        if (rc == 0)
+            rc = serve(&m->scope, &m->ask.key, NULL);
+    }
     return rc;
 }
 
@@ -240,6 +256,8 @@ static int ask(struct set *set, bool wait, bool *given)
     if (likely(rc == 0)) {
         rc = hold(set);
         *given = rc != 0;
+        if (unlikely(rc == 0 && set->passes))
+            rc = set_serve_behind(set);
     } else if (rc == ENQ_BUSY && wait) {
         rc = queue(set);
         *given = rc != ENQ_PENDING;

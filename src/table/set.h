@@ -37,6 +37,7 @@ struct set {
     bool lasting; /* a member outlives its process, be it for a delay */
     bool named;   /* a member's id is its caller's */
     bool crowded; /* two of its keys are of one shard, or the same */
+    bool passes;  /* its owner waits, where it was granted at once */
     bool cycles;
     uint64_t ticket; /* while it waits */
     uint64_t owner;  /* of all: his hash, or 0 */
@@ -51,9 +52,14 @@ struct set {
 static inline void set_begin(struct set *set)
 {
     memset(set->shards, 0, sizeof(set->shards));
-    set->generic = set->named = set->crowded = false;
+    set->generic = set->named = set->crowded = set->passes = false;
     set->lasting = shm_load(&set->s->slot->heirs) != 0;
 }
+
+/* It was granted, under all words. Those whom its owner's earlier requests
+   stand behind may wait for him now, and so be passed (R7); or these cumulate
+   (R6). */
+int set_serve_behind(struct set *set);
 
 /* A member whose request is packed, in its entry. */
 HOT void set_note(struct set *set, struct member *m)

@@ -160,19 +160,6 @@ static int grant(struct set *set)
     return rc;
 }
 
-/* Who stands behind others that wait for this owner now may pass them (R7). */
-static int serve_behind(struct set *set)
-{
-    int rc = 0;
-
-    EACH_MEMBER (m, set) {
-        look_anew(m);
-        if (rc == 0)
-            rc = serve(&m->scope, &m->ask.key, NULL);
-    }
-    return rc;
-}
-
 /* It is awake, and has looked: whoever makes way from now on wakes it anew. */
 static void clear_pokes(struct set *set)
 {
@@ -196,7 +183,7 @@ static int try(struct set *set)
         return withdraw(set, ENQ_CANCELLED);
     if (rc == 0) {
         rc = grant(set);
-        return rc == 0 ? serve_behind(set) : rc;
+        return rc == 0 ? set_serve_behind(set) : rc;
     }
     if (rc != ENQ_BUSY)
         return rc;

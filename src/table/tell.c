@@ -110,6 +110,7 @@ static void copy_numbers(const struct map *map, const struct entry *e,
     out->orphaned = over && !out->waiting;
     out->dying = !over && session_is_dead(map, e->session);
     out->on_death = (uint8_t)ENTRY_DEATH(e->on_death);
+    out->heir = out->waiting ? 0 : entry_heir(e);
     out->pid = over ? 0 : (int32_t)e->pid;
     out->age_ms = mono_ms_between((mono_t){e->since_ns}, clocks->now);
     if (out->age_ms < 0)

@@ -296,18 +296,28 @@ static void sleep_on(struct blockers *b, struct entry *e)
     ENQ_POINT("wait.woken");
 }
 
+/* As long as he holds it as he did there is nothing to look for. */
+static bool holder_has_moved(const struct blockers *b)
+{
+    return b->holder != NULL &&
+        (!state_same(shm_load(&b->holder->state), b->holder_state) ||
+            shm_load(&b->holder->deadline_ns) != b->holder_ends_ns);
+}
+
 /*
  * In a long queue most of those who wake up by their tick have nothing to look
  * for: nothing that they watch has changed, and the one ahead is where he was,
  * who will look himself. (A thousand waiters would be 25,000 looks a second, of
- * 20 us each, under the word.)
+ * 20 us each, under the word.) In a wide scope he may wait for something else,
+ * and not notice what runs out that is in our way only.
  */
 static bool may_sleep_on(const struct blockers *b, mono_t look_at)
 {
     mono_t now = sys.now();
 
     if (b->ahead == NULL || shm_load(&b->ahead->state) != b->ahead_state ||
-        mono_reached(b->until, now) || mono_reached(look_at, now))
+        mono_reached(b->until, now) || mono_reached(look_at, now) ||
+        (b->leads && holder_has_moved(b)))
         return false;
     for (unsigned i = 0; i < b->n; i++)
         if (shm_load(b->watch[i].word) != b->watch[i].value)

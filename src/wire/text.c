@@ -135,7 +135,7 @@ static void put_control(struct text *t, unsigned c)
 /* One that is not plain; returns what is behind it. */
 static const unsigned char *put_special(struct text *t, const unsigned char *at)
 {
-    size_t n = *at < 0x80 ? 0 : utf8_bytes(at);
+    size_t n = utf8_bytes(at);
     unsigned code;
 
     if (*at == '"' || *at == '\\') {

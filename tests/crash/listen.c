@@ -21,7 +21,7 @@
 #define NEWS_MS 1200
 #define PROMPT_MS 200
 /* An own event, when it is not waited for by name. */
-#define NEXT_MS 100
+#define NEXT_MS 1000
 
 unsigned slowest_news_ms;
 

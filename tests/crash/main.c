@@ -30,7 +30,7 @@
 
 #define JOBS_MAX 16
 #define HANG_S 60
-#define ROUNDS 8
+#define ROUNDS 30
 
 struct tally *tally;
 struct options options = {.share = 26};

@@ -16,6 +16,7 @@
  *	k0	is its token the newest?
  *	$11	lock so many keys that fall into the line, or shard, of "a"
  *	A	adopt the lock with the id of the dead
+ *	h	the same for somebody else
  *	I	inherit all that the dead held for others
  *	J	the same, as each is found
  *	B	break the lock with the holder's id
@@ -120,7 +121,7 @@ static int inherit_each(struct actor *a)
     do {
         rc = enq_orphans(a->e, &at, left, LENGTH(left), &got);
         for (size_t i = 0; taken >= 0 && i < got; i++)
-            taken = enq_inherit_lock(a->e, left[i].handle, &info);
+            taken = enq_inherit_lock(a->e, left[i].handle, left[i].heir, &info);
     } while (rc == ENQ_PENDING);
     return taken < 0 ? taken : rc;
 }
@@ -253,7 +254,7 @@ static int with_lock(struct actor *a, char verb, unsigned i)
     case 'd':
         return enq_demote(a->e, g->handle, g->token);
     case 'j':
-        return enq_renew(a->e, g->handle, g->token, 5000);
+        return enq_renew(a->e, g->handle, g->token, 9000); /* of 10 s */
     case 'k':
         return enq_check(a->e, NAME, (const char *[]){"a", NULL}, g->token);
     default:
@@ -318,6 +319,8 @@ static int step(struct actor *a, const char *text)
         return lock_neighbours(a, (unsigned)atoi(text + 1));
     case 'A':
         return enq_adopt(a->e, "id-d", &g);
+    case 'h':
+        return enq_adopt_for(a->e, "id-d", 77, &g);
     case 'I':
         return inherit_all(a);
     case 'J':

@@ -329,6 +329,8 @@ static const struct op ops[] = {
     {"renew", "+Xa", "r0", "", "egl", "", 0, 0, STAGE_USUAL},
     {"renew-keep", "+Xak", "r0", "Xa", "e", "Xa", 1, 0, STAGE_USUAL},
     {"adopt", "", "A", "", "dD", "", 0, OP_ADOPTS, STAGE_USUAL},
+    {"adopt-for", "", "h", "", "dD", "", 0, OP_ADOPTS, STAGE_USUAL},
+    {"adopt-for-inherit", "", "h;J", "", "dDF", "", 0, OP_ADOPTS, STAGE_USUAL},
     {"inherit", "", "I", "", "F", "", 0, OP_ADOPTS, STAGE_USUAL},
     {"inherit-each", "", "J", "", "F", "", 0, OP_ADOPTS, STAGE_USUAL},
     {"listen-inherit", "E", "I;v", "", "F", "", 0, OP_ADOPTS | OP_THREADS,

@@ -31,7 +31,8 @@ struct witness {
 };
 
 static struct witness *witness;
-static char mount_point[64];
+/* In a file system of this process, which goes with it. */
+static const char mount_point[] = "/mnt/file";
 static uint64_t dice;
 
 static void answer(int fd, const struct fuse_in_header *in, int error,
@@ -118,11 +119,11 @@ static void begin_files(void)
 
     must(fd >= 0);
     witness = env_shared(sizeof(*witness));
-    snprintf(mount_point, sizeof(mount_point), "/tmp/enq-env-dying-XXXXXX");
-    file = mkstemp(mount_point);
+    own_mounts();
+    must(mount("none", "/mnt", "tmpfs", 0, NULL) == 0);
+    file = creat(mount_point, 0600);
     must(file >= 0);
     close(file);
-    own_mounts();
     snprintf(options, sizeof(options),
         "fd=%d,rootmode=100000,user_id=0,group_id=0,allow_other", fd);
     must(mount("enq-env", mount_point, "fuse", MS_NOSUID | MS_NODEV, options) ==
@@ -131,17 +132,26 @@ static void begin_files(void)
     close(fd);
 }
 
+/* Over /dev/shm, for this process and its children. */
+static void begin_overlay(void)
+{
+    must(mkdir("/mnt/lower", 0755) == 0 && mkdir("/mnt/work", 0755) == 0);
+    must(mkdir("/mnt/upper", 0755) == 0 && chmod("/mnt/upper", 01777) == 0);
+    must(mount("overlay", "/dev/shm", "overlay", 0,
+             "lowerdir=/mnt/lower,upperdir=/mnt/upper,workdir=/mnt/work") == 0);
+}
+
 static void end_files(void)
 {
     umount2(mount_point, MNT_DETACH);
-    unlink(mount_point);
+    umount2("/mnt", MNT_DETACH);
 }
 
 /* --- who holds --- */
 
 struct hang {
     unsigned rounds;
-    bool pidns, closes, forks, thread, execs;
+    bool pidns, closes, forks, thread, execs, overlay;
     void (*holder)(void), (*waiter)(void); /* what they do first */
     pid_t number; /* with pidns: its own, which nobody has outside */
     pid_t pid;    /* as it is killed by */
@@ -248,14 +258,22 @@ static int wait_in_turn(void *arg)
 
 /* --- rounds --- */
 
+static bool blocker_is_dying(struct enq *e)
+{
+    struct enq_grant g;
+
+    want(ENQ_BUSY, env_take(e, "a", 0, &g));
+    must(g.blocker.pid != 0);
+    return g.blocker.dying;
+}
+
+/* As soon as the killed thread that is not writing has been let run. */
 static void is_said_to_be_dying(struct enq *e)
 {
     struct enq_info info;
-    struct enq_grant g;
     size_t n;
 
-    want(ENQ_BUSY, env_take(e, "a", 0, &g));
-    must(g.blocker.dying && g.blocker.pid != 0);
+    eventually(blocker_is_dying(e));
     must(enq_list(e, NULL, NULL, &info, 1, &n) == ENQ_OK && n >= 1);
     must(info.dying && !info.orphaned && info.pid != 0);
 }
@@ -285,10 +303,8 @@ static void play_round(struct hang *h, struct enq *e, uint32_t turn)
     eventually(env_stat(e).waiting == 1);
     end_holder(h, pid);
     env_nap((double)dice_below(&dice, 8));
-    if (turn % 8 == 1 && h->waiter == NULL && !h->execs) {
-        env_nap(20);
+    if (turn % 8 == 1 && h->waiter == NULL && !h->execs)
         is_said_to_be_dying(e);
-    }
     must(shm_load_acquire(&witness->granted) < turn);
     shm_store_release(&witness->may_end, turn);
     eventually(shm_load_acquire(&witness->granted) == turn);
@@ -305,6 +321,8 @@ static void play(struct hang h)
 
     dice = dice_of(14);
     begin_files();
+    if (h.overlay)
+        begin_overlay();
     shared = env_shared(sizeof(*shared));
     *shared = h;
     want(ENQ_OK, enq_open(&e, env_space(), &opts));
@@ -320,6 +338,8 @@ static void play(struct hang h)
     eventually(env_stat(e).sessions == 1);
     env_healthy(e);
     enq_close(e);
+    if (h.overlay)
+        must(umount2("/dev/shm", MNT_DETACH) == 0);
     end_files();
 }
 
@@ -349,12 +369,19 @@ static void P14_nor_of_one_that_execs(void)
     play((struct hang){.rounds = 10, .execs = true});
 }
 
+/* No lock on the file tells of an end there: the kernel maps another one. */
+static void P14_nor_on_overlayfs(void)
+{
+    play((struct hang){.rounds = 20, .overlay = true});
+    play((struct hang){.rounds = 10, .overlay = true, .thread = true});
+}
+
 /* --- where /proc does not show it --- */
 
 /* Nothing is left of it but /proc/sys, by which the boot is known. */
 static void lose_proc(void)
 {
-    char sys[] = "/tmp/enq-env-dying-XXXXXX";
+    char sys[] = "/mnt/sys-XXXXXX";
 
     own_mounts();
     must(mkdtemp(sys) != NULL);
@@ -394,6 +421,21 @@ static void P14_nor_where_proc_hides_it(void)
     play((struct hang){.rounds = 20,
         .holder = be_user_a,
         .waiter = be_user_b_who_sees_himself});
+}
+
+/* Neither sign would come: /proc does not show it, and on overlayfs its lock on
+   the file goes with a descriptor. */
+static void P14_who_could_not_be_seen_to_end_is_refused(void)
+{
+    struct enq *e = NULL;
+
+    begin_files();
+    begin_overlay();
+    enq_close(env_open());
+    lose_proc();
+    must(enq_open(&e, env_space(), NULL) == -EOPNOTSUPP && e == NULL);
+    must(strstr(enq_why(), "overlayfs") != NULL);
+    must(strstr(enq_why(), env_space_path()) != NULL);
 }
 
 /* --- who outlives it must not keep its locks --- */
@@ -539,8 +581,10 @@ const struct env_case dying_cases[] = {
     CASE(P14_nor_of_one_that_closed_all_and_left_a_child),
     CASE(P14_nor_of_one_in_another_pid_namespace),
     CASE(P14_nor_of_one_that_execs),
+    CASE(P14_nor_on_overlayfs),
     CASE(P14_nor_where_there_is_no_proc),
     CASE(P14_nor_where_proc_hides_it),
+    CASE(P14_who_could_not_be_seen_to_end_is_refused),
     CASE(P14_a_child_that_outlives_a_killed_one_keeps_none_of_its_locks),
     CASE(P14_who_writes_to_a_disk_has_its_lock_until_that_is_done),
     {0},

@@ -162,6 +162,14 @@ static void specs(void)
 
 /* --- numbers --- */
 
+/* A lock of 1 ms may have run out before it is given back. */
+static int ask_with_ttl(struct enq *e, int64_t ttl_ms)
+{
+    int rc = ask(e, ENQ_REQ(.name = "n", .ttl_ms = ttl_ms, .mode = 1));
+
+    return ttl_ms == 1 && rc == ENQ_EXPIRED ? ENQ_OK : rc;
+}
+
 static void times(void)
 {
     static const int64_t fine[] = {
@@ -172,8 +180,7 @@ static void times(void)
 
     want(ENQ_OK, lock_x(e, "renewed", &g));
     for (size_t i = 0; i < LENGTH(fine); i++) {
-        tried(ENQ_OK,
-            ask(e, ENQ_REQ(.name = "n", .ttl_ms = fine[i], .mode = 1)));
+        tried(ENQ_OK, ask_with_ttl(e, fine[i]));
         tried(ENQ_OK,
             ask(e, ENQ_REQ(.name = "n", .wait_ms = fine[i], .mode = 1)));
         tried(ENQ_OK,
@@ -181,8 +188,7 @@ static void times(void)
         tried(ENQ_OK, enq_valid(e, g.handle));
     }
     for (size_t i = 0; i < LENGTH(bad); i++) {
-        tried(-EINVAL,
-            ask(e, ENQ_REQ(.name = "n", .ttl_ms = bad[i], .mode = 1)));
+        tried(-EINVAL, ask_with_ttl(e, bad[i]));
         tried(-EINVAL,
             ask(e, ENQ_REQ(.name = "n", .wait_ms = bad[i], .mode = 1)));
         tried(-EINVAL, enq_renew(e, g.handle, g.token, bad[i]));

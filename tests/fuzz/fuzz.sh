@@ -4,6 +4,7 @@
 # input is kept in $BUILD/fuzz/.
 #
 # usage: tests/fuzz/fuzz.sh [--seed N] [--count N] [--seconds S] [--keep DIR]
+#                           [TARGET...]
 #   --seed     of the first part; printed, and replays
 #   --count    so many executions of each part instead of its number
 #   --seconds  each target for so long, instead of its number (soak)
@@ -23,7 +24,8 @@ while [ $# -gt 0 ]; do
     --count) count=$2 ;;
     --seconds) seconds=$2 ;;
     --keep) keep=$2 ;;
-    *) echo "unknown option $1" && exit 2 ;;
+    -*) echo "unknown option $1" && exit 2 ;;
+    *) break ;;
     esac
     shift 2
 done
@@ -40,6 +42,10 @@ scan 5100000 2
 json 550000 2
 '
 targets='attach look hostile history texts scan json'
+for t; do
+    case " $targets " in *" $t "*) ;; *) echo "no target $t" && exit 2 ;; esac
+done
+targets=${*:-$targets}
 
 make -s BUILD="$build" "$build/fuzz/fuzz" || exit 1
 tmp=$(mktemp -d) || exit 1
@@ -69,7 +75,7 @@ export -f part
 export build tmp seconds keep
 
 echo "$parts" | while read -r t runs n; do
-    [ -n "$t" ] || continue
+    case " $targets " in *" ${t:-no} "*) ;; *) continue ;; esac
     [ "$seconds" = 0 ] || n=1
     for i in $(seq "$n"); do echo "$t ${count:-$runs} $((seed + i))"; done
 done | xargs -P "$(nproc)" -L 1 bash -c 'part "$@"' part

@@ -294,7 +294,7 @@ static void look_for_orphans(struct play *p)
         if (got > LENGTH(left))
             fuzz_fail("%zu are told of, of %zu", got, LENGTH(left));
         for (size_t i = 0; i < got; i += 7)
-            enq_inherit_lock(p->e, left[i].handle, &info);
+            enq_inherit_lock(p->e, left[i].handle, left[i].heir, &info);
     } while (rc == ENQ_PENDING);
 }
 

@@ -177,6 +177,11 @@ int unit_lock(struct enq *e, const char *name, const char *field,
     return enq_lock(e, ENQ_REQ(.name = name, .key = {field}, .mode = mode), g);
 }
 
+struct remote *unit_remote(struct enq *e)
+{
+    return e->remote;
+}
+
 void unit_healthy(struct enq *e)
 {
     char text[4096] = "";

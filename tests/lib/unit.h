@@ -26,6 +26,7 @@
 #include <sys/types.h>
 
 #include "enq.h"
+#include "lib/starved.h"
 
 #define TEST(name) START_TEST(name)
 #define ADD(name) ADD_FROM_TO(name, 0, 1)
@@ -115,6 +116,8 @@ struct enq *unit_open_with(const struct enq_open_opts *opts);
 /* One field, no wait: the result; the grant. */
 int unit_lock(struct enq *e, const char *name, const char *field,
     enum enq_mode mode, struct enq_grant *g);
+/* Of a space behind a bridge. */
+struct remote *unit_remote(struct enq *e);
 /* What is derived is what the truth says. */
 void unit_healthy(struct enq *e);
 

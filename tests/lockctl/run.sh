@@ -290,9 +290,9 @@ ended 'asleep' 79
 
 # Time ------------------------------------------------------------------------
 
-start_program -t 0.3 ttl/1 --
+start_program -t 2 ttl/1 --
 token=$("$LOCKCTL" list --only token ttl/1)
-sleep 0.7
+sleep 2.5
 is 'the ttl is renewed' "$token" "$("$LOCKCTL" list --only token ttl/1)"
 guardian=$("$LOCKCTL" list --only pid ttl/1)
 kill -STOP "$guardian"

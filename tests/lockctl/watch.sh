@@ -84,6 +84,11 @@ sees 'an end by a death' ' (died|released|orphaned) +E +p/killed +R '
 sees 'and the next' ' granted +E +p/killed +S '
 stop_watching 'INT ends it'
 is 'it was in nobody'"'"'s way' 0 "$(grep -c . "$tmp/err")"
+for signal in HUP:1 TERM:15; do
+    watching
+    kill -"${signal%:*}" "$pid"
+    ended "${signal%:*} ends it" $((128 + ${signal#*:}))
+done
 
 # What is selected ------------------------------------------------------------
 
@@ -108,7 +113,7 @@ if has_json_reader; then
     take -o Zero -t none p/0
     sees 'json: a grant' "\"granted\".*$id"
     stop_watching 'INT ends it, --json'
-    tail -n 1 "$tmp/out" >"$tmp/j"
+    grep "\"granted\".*$id" "$tmp/out" >"$tmp/j"
     is 'json: event' granted "$(json "$tmp/j" 'j["event"]')"
     is 'json: the lock' "p/0 E $token" "$(json "$tmp/j" \
         '" ".join([j["lock"]["spec"], j["lock"]["mode"], j["lock"]["token"]])')"

@@ -108,6 +108,17 @@ static unsigned count_new(struct history *h, const struct m_lock *ask)
     return n;
 }
 
+/* Who gives up tells how many wait, then leaves, and by that some go. In one
+   step: who went before that, and who after, is not seen. */
+static unsigned count_gone(struct history *h, const struct m_lock *ask)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < M_LOCKS; i++)
+        n += h->granted[i] && m_overlap(&h->m, &h->m.locks[i], ask);
+    return n;
+}
+
 /* Of a set several may be in the way at once, of which one is waiting for the
    asker and another is not: whether it may be passed for that, before it was
    asked, is left open. Nobody who is in the way in any case was passed. */
@@ -143,7 +154,8 @@ void check_blocker(struct history *h, const struct m_lock *self,
         b->waiting != (l->phase == M_WAITING))
         fail(h, "the blocker is %s, not %s (%c, waiting %d)", lock_text(h, l),
             b->owner, letters[b->mode % 5], b->waiting);
-    if (b->queue > v->queue || b->queue + count_new(h, self) < v->queue)
+    if (b->queue > v->queue + count_gone(h, self) ||
+        b->queue + count_new(h, self) < v->queue)
         fail(h, "%u are waiting in the model, %u in the answer", v->queue,
             b->queue);
     check_age(h, l, b);
@@ -272,11 +284,14 @@ void step_lock(struct history *h)
     fill_req(h, &ask, &req);
     say_ask(h, "lock", &ask);
     rc = enq_lock(e, &req, &grant);
+    if (rc == ENQ_OK)
+        own_begin(h, &ask, grant.token);
     if (!judge_new(h, &ask, rc, ENQ_BUSY, &grant.blocker) || rc != ENQ_OK)
         return;
     l = enter(h, &ask, M_HELD, grant.handle);
     if (l != NULL)
         new_token(h, l, grant.token);
+    own_entered(h);
 }
 
 void step_test(struct history *h)
@@ -378,10 +393,13 @@ void step_wait(struct history *h)
     c.deadline = mono_add_ms((mono_t){h->m.now_ns}, wait_ms);
     say_ask(h, "wait", &ask);
     rc = ask_table(h, e, &c, &blocker);
+    if (rc == ENQ_OK)
+        own_begin(h, &ask, c.place.token);
     if (judge_new(h, &ask, rc, ENQ_PENDING, &blocker) && rc == ENQ_OK) {
         l = enter(h, &ask, M_HELD, entry_handle(h->s.map, c.place.e));
         if (l != NULL)
             new_token(h, l, c.place.token);
+        own_entered(h);
     } else if (rc == ENQ_PENDING) {
         l = enter(h, &ask, M_WAITING, entry_handle(h->s.map, c.place.e));
         if (l != NULL) {

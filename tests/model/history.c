@@ -176,7 +176,9 @@ void step_done(struct history *h)
     if (h->compared % CHECK_EVERY == 0 && !h->failed)
         check_whole(h);
     space_n_wakes = 0;
-    h->roused = false;
+    h->roused = h->entered = false;
+    h->n_own = 0;
+    memset(h->could_go, 0, sizeof(h->could_go));
     h->winner = h->cut = NULL;
     memset(h->left, 0, sizeof(h->left));
     memset(h->granted, 0, sizeof(h->granted));

@@ -31,6 +31,13 @@ struct asking {
     bool told; /* woken, and it has not looked since */
 };
 
+/* A lock that a step was granted at once. */
+struct own {
+    unsigned key;
+    const char *owner;
+    uint64_t token;
+};
+
 /* The caller who waits for a lock of the model. */
 struct caller {
     struct place place;
@@ -61,6 +68,10 @@ struct history {
     const struct m_lock *winner; /* of a promote: R9 */
     const struct m_lock *cut;    /* its ttl was: who waits for it looks anew */
     bool roused;                 /* everybody was told to look */
+    struct own own[SET_MOST];    /* granted at once, to who asks ... */
+    unsigned n_own;
+    bool entered;           /* ... and in the model */
+    bool could_go[M_LOCKS]; /* before they were */
     uint64_t compared;
     uint64_t questions, circles; /* asked, and found by both */
     uint64_t sets_held, sets_queued, sets_granted, sets_left;
@@ -113,6 +124,11 @@ void compare(struct history *h);
 /* R8 goes through the waiters once: a grant that comes later in the same pass
    may excuse or cumulate, but an earlier waiter has had its turn. */
 bool had_its_turn(struct history *h, const struct m_lock *l);
+
+/* The table has granted this at once: what it did before that is judged first,
+   and what it did after, once all of them are entered. */
+void own_begin(struct history *h, const struct m_lock *ask, uint64_t token);
+void own_entered(struct history *h);
 
 void new_token(struct history *h, struct m_lock *l, uint64_t token);
 

@@ -39,7 +39,8 @@ static bool start_bridge(struct space *s)
 {
     bool local = strcmp(s->over, "unix") == 0;
 
-    snprintf(s->listens, sizeof(s->listens), "unix:/tmp/%s", s->address + 4);
+    snprintf(s->listens, sizeof(s->listens), "unix:%s/%s", test_tmp(),
+        s->address + 4);
     if (!bridge_launch(&s->bridge, s->address,
             local ? s->listens : "tcp:127.0.0.1:0"))
         return false;

@@ -191,11 +191,14 @@ void step_lock_set(struct history *h)
     }
     s.refused = who_is_blocked(&w, grants);
     s.blocker = &grants[s.refused].blocker;
+    for (unsigned i = 0; s.rc == ENQ_OK && !test && i < w.n; i++)
+        own_begin(h, &w.ask[i], grants[i].token);
     if (!judge_wish(h, &w, ENQ_BUSY, &s) || s.rc != ENQ_OK || test)
         return;
     h->sets_held++;
     for (unsigned i = 0; i < w.n; i++)
         enter_held(h, &w, i, grants[i].handle, grants[i].token);
+    own_entered(h);
 }
 
 /* --- waiting --- */
@@ -324,10 +327,13 @@ void step_wait_set(struct history *h)
     s.rc = set_lock(&a->set, true);
     s.refused = a->set.refused;
     s.blocker = &a->blocker;
+    for (unsigned i = 0; s.rc == ENQ_OK && i < w.n; i++)
+        own_begin(h, &w.ask[i], a->member[i].place.token);
     if (judge_wish(h, &w, ENQ_PENDING, &s) && s.rc == ENQ_OK) {
         for (unsigned i = 0; i < w.n; i++)
             enter_held(h, &w, i, entry_handle(h->s.map, a->member[i].place.e),
                 a->member[i].place.token);
+        own_entered(h);
         h->sets_held++;
     } else if (s.rc == ENQ_PENDING) {
         h->sets_queued++;

@@ -56,6 +56,24 @@ void new_token(struct history *h, struct m_lock *l, uint64_t token)
     h->fresh[l - m->locks] = true;
 }
 
+void own_begin(struct history *h, const struct m_lock *ask, uint64_t token)
+{
+    h->own[h->n_own++] = (struct own){ask->key, ask->owner, token};
+}
+
+/* Granted to the asker, and not entered yet. Later ones that overlap have
+   larger tokens; of others it is not known. */
+static bool is_before_own(const struct history *h, const struct m_lock *l,
+    const struct enq_info *info, bool unknown)
+{
+    if (h->entered)
+        return true;
+    for (unsigned i = 0; i < h->n_own; i++)
+        if (h->m.overlap[h->own[i].key][l->key])
+            return info->token < h->own[i].token;
+    return h->n_own == 0 || unknown;
+}
+
 /* The waiter whom the table has granted, of those left the one that it granted
    first: what may cumulate may do so only before a later grant. */
 static struct m_lock *next_granted(struct history *h, enum m_sight sight)
@@ -71,6 +89,7 @@ static struct m_lock *next_granted(struct history *h, enum m_sight sight)
             continue;
         info = space_find(&h->s, l->handle);
         if (info == NULL || info->waiting || !m_may_go(&h->m, l, sight) ||
+            !is_before_own(h, l, info, true) ||
             (first != NULL && info->token > token))
             continue;
         first = l;
@@ -130,9 +149,23 @@ static bool made_way(const struct history *h, const struct m_lock *l)
     return h->granted[l - h->m.locks] && is_generic(h, l);
 }
 
-/* R9: a promote makes room beside what was promoted only. */
+/* What its owner was granted at once may let it pass those who wait for him. */
+static bool is_beside_own(const struct history *h, const struct m_lock *l)
+{
+    for (unsigned i = 0; i < h->n_own; i++)
+        if (h->m.overlap[h->own[i].key][l->key] && l->owner[0] != '\0' &&
+            strcmp(h->own[i].owner, l->owner) == 0)
+            return true;
+    return false;
+}
+
+/* R9: a promote makes room beside what was promoted only. Once the asker's own
+   is entered only that makes way: who was told for what had left may be kept
+   out by it, and then nobody is told in his place. */
 static bool is_heir(struct history *h, const struct m_lock *l)
 {
+    if (h->entered)
+        return is_beside_own(h, l);
     if (h->winner != NULL && m_overlap(&h->m, h->winner, l))
         return false;
     for (unsigned i = 0; i < M_LOCKS; i++)
@@ -183,6 +216,15 @@ static bool overtaken(struct history *h, const struct m_lock *l, bool by_sets)
             return true;
     }
     return false;
+}
+
+/* Before the asker was granted what it asked for; or that is still to come. */
+static bool could_go(struct history *h, const struct m_lock *l)
+{
+    bool *could = &h->could_go[l - h->m.locks];
+
+    *could |= m_may_go(&h->m, l, M_ALL_KEYS);
+    return *could || (h->n_own > 0 && !h->entered);
 }
 
 static bool comes_before(struct history *h, const struct m_lock *a,
@@ -236,7 +278,7 @@ static void check_waiter(struct history *h, struct m_lock *l)
     } else if (c->asleep && space_woke(c->place.e)) {
         c->told = c->tried = true;
         c->first |= is_first(h, l);
-        if (!m_may_go(&h->m, l, M_ALL_KEYS) && !h->roused && !any_brief(h) &&
+        if (!could_go(h, l) && !h->roused && !any_brief(h) &&
             !overtaken(h, l, true))
             fail(h, "%s was woken for nothing", lock_text(h, l));
     }
@@ -263,7 +305,7 @@ static bool check_woken(struct history *h, const struct m_lock *l)
     if (cut && m_waits(&h->m, l) && !woken)
         fail(h, "%s sleeps until the old end", lock_text(h, l));
     if (woken && !cut && !h->roused && !any_brief(h) &&
-        !overtaken(h, l, false) && !m_may_go(&h->m, l, M_ALL_KEYS))
+        !overtaken(h, l, false) && !could_go(h, l))
         fail(h, "%s of a set was woken for nothing", lock_text(h, l));
     return woken;
 }
@@ -299,14 +341,20 @@ void settle(struct history *h)
         if (!m_waits(&h->m, l))
             continue;
         info = space_find(&h->s, l->handle);
-        if (info != NULL && !info->waiting)
+        if (info != NULL && !info->waiting && is_before_own(h, l, info, false))
             fail(h, "%s was granted out of turn", lock_text(h, l));
-        if (l->set == 0)
+        else if (l->set == 0 && (info == NULL || info->waiting))
             check_waiter(h, l);
     }
     for (unsigned i = 0; i < SETS; i++)
         if (h->sets[i].n > 0)
             check_set(h, &h->sets[i]);
+}
+
+void own_entered(struct history *h)
+{
+    h->entered = true;
+    settle(h);
 }
 
 /* --- the whole state --- */

@@ -29,7 +29,7 @@ struct space {
     const char *over;
     struct enq *away[SPACE_SESSIONS], *looker;
     struct bridge bridge;
-    char address[64], listens[100];
+    char address[64], listens[200];
 
     struct enq_info found[SPACE_ENTRIES];
     size_t n_found;

@@ -21,6 +21,7 @@ struct seen {
     struct rest rest;
     int64_t ttl_ms;
     enq_handle handle;
+    uint64_t token;
     char id[ENQ_ID_BYTES];
 };
 

@@ -25,7 +25,7 @@
 #define SLOTS 2100 /* few: what leaks is missed soon */
 #define ID_FORM "mk-%llx"
 
-static char space[64], listens_at[80];
+static char space[64], listens_at[200];
 struct enq *backend_self;
 static struct enq *looker;
 
@@ -134,7 +134,8 @@ static bool make(const struct backend *b)
 
     snprintf(space, sizeof(space), "shm:enq-%smonkey-%d-%s", test_mark(),
         (int)getpid(), b->name);
-    snprintf(listens_at, sizeof(listens_at), "unix:/tmp/%s", space + 4);
+    snprintf(listens_at, sizeof(listens_at), "unix:%s/%s", test_tmp(),
+        space + 4);
     opts.compat = b->compat == COMPAT_SAP ? "sap" : NULL;
     opts.strict = b->strict;
     if (enq_open(&e, space, &opts) != ENQ_OK) {
@@ -163,7 +164,7 @@ static void unmake(void)
 static bool open_remote(const struct life *life)
 {
     int64_t until = now_ns() + COME_BACK_NS;
-    char address[120];
+    char address[240];
 
     snprintf(address, sizeof(address), "%s?grace=%d", listens_at,
         (int)life->grace_ms);
@@ -397,6 +398,7 @@ static void copy_seen(struct seen *out, const struct enq_info *info)
         out->rest.ident = IDENT_OURS | ours;
     out->ttl_ms = info->ttl_ms;
     out->handle = info->handle;
+    out->token = info->token;
     memcpy(out->id, info->id, sizeof(out->id));
 }
 

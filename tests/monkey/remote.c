@@ -242,8 +242,9 @@ static bool may_have_lost_session(const struct story *s, uint32_t life,
 bool remote_may_be_over(const struct story *s, const struct hold *h,
     const struct op *op)
 {
-    if (h->is_adopted && was_there_death(s, h->op->begin_ns, op->end_ns))
-        return true; /* it has no session any more that a bridge could find */
+    if (h->is_adopted && remote_is(s, h->op->life))
+        return may_have_lost_session(s, h->op->life, h->op->begin_ns,
+            op->end_ns);
     if (h->is_session && remote_is(s, h->op->life))
         return may_have_lost_session(s, h->op->life, h->op->begin_ns,
             op->end_ns);
@@ -261,13 +262,41 @@ bool remote_is_again(const struct story *s, const struct op *asked,
         over >= deed->begin_ns && was_there_death(s, asked->begin_ns, over);
 }
 
+/* What is given back when it is not there any more is told to be done. */
+static bool was_told_again(const struct story *s, const struct op *op)
+{
+    return op->kind == OP_UNLOCK && op_done(op) && !proves_life(s, op);
+}
+
+bool remote_proves_no_end(const struct story *s, const struct op *op)
+{
+    if (!remote_is(s, op->life) || !op_ended(op))
+        return false;
+    if (op->foreign)
+        return op->kind == OP_UNLOCK && op->result == ENQ_NOTHELD;
+    return was_told_again(s, op) ||
+        (op->kind == OP_VALID && op->result == ENQ_EXPIRED);
+}
+
+bool remote_may_cancel(const struct story *s, const struct op *op)
+{
+    return remote_is(s, op->life) && op->foreign && op_ended(op) &&
+        result_is_gone(op->result);
+}
+
+bool remote_is_anothers(const struct story *s, const struct hold *h,
+    const struct op *op)
+{
+    return remote_is(s, op->life) && !op->foreign && op->life != h->op->life;
+}
+
 bool remote_may_be_twice(const struct story *s, const struct deeds *all,
     const struct op *deed)
 {
     for (size_t i = 0; i < all->n; i++)
         if (remote_is_again(s, all->ops[i], deed))
             return true;
-    return false;
+    return remote_is(s, deed->life) && was_told_again(s, deed);
 }
 
 bool remote_has_survived(const struct story *s, const struct span *sure)

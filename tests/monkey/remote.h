@@ -61,6 +61,19 @@ bool remote_is_again(const struct story *s, const struct op *asked,
 bool remote_may_be_twice(const struct story *s, const struct deeds *all,
     const struct op *deed);
 
+/* Ended, and yet no proof that the lock is not there: it was somebody else's,
+   for which a token is needed; or who asked again when his bridge had died was
+   told that it is done, of a lock that another has taken over meanwhile; or it
+   is over by the client's clock, which counts from before the request. */
+bool remote_proves_no_end(const struct story *s, const struct op *op);
+/* Who gives back another's lock that has run out is told so through a bridge in
+   its holder's stead, whose own answer is then that it was cancelled. */
+bool remote_may_cancel(const struct story *s, const struct op *op);
+/* Said by who had the lock before another took it over, and may live on: about
+   what he had, or has been granted since. */
+bool remote_is_anothers(const struct story *s, const struct hold *h,
+    const struct op *op);
+
 /* How much later than others it is told. */
 #define REMOTE_LATE_NS (50 * NS_MS)
 

@@ -125,7 +125,10 @@ static void check_vague(struct story *s, const struct hold *h,
     const struct op *op, const struct deeds *all)
 {
     if (result_is_gone(op->result) &&
-        (fault_of_why(s, h, op, all) == FAULTS || remote_may_be_over(s, h, op)))
+        (op->life != h->op->life || /* who has adopted it */
+            fault_of_why(s, h, op, all) == FAULTS ||
+            was_adopted_meanwhile(s, h, op, all) ||
+            remote_may_be_over(s, h, op)))
         s->explained[s->n_explained++] = op->set;
 }
 
@@ -181,8 +184,8 @@ void result_check(struct story *s, const struct hold *h, const struct op *op,
     if (result_is_gone(op->result)) {
         if (op->life == h->op->life)
             result_check_why(s, h, op, all);
-    } else if (remote_may_not_know(s, op)) {
-        return; /* nobody could be asked */
+    } else if (remote_may_not_know(s, op) || remote_is_anothers(s, h, op)) {
+        return; /* nobody could be asked; or it is about another lock */
     } else if ((op->result != ENQ_REFUSED || !may_be_refused(h, op)) &&
         story_fault(s, FAULT_RESULT, "%s", op_text(op))) {
         story_deeds(s, h->op->ident);
@@ -253,7 +256,8 @@ static bool was_cancelled(const struct story *s, const struct op *op)
         if (deed->kind == OP_CANCEL ? deed->ticket != op->ticket
                                     : !deed->foreign || !ends_it(deed))
             continue;
-        if (op_may_be_done(deed) && is_about(s, deed, op))
+        if ((op_may_be_done(deed) || remote_may_cancel(s, deed)) &&
+            is_about(s, deed, op))
             return true;
     }
     return false;
@@ -351,13 +355,25 @@ static bool may_be_delayed(const struct story *s, const struct rest *r)
     return false;
 }
 
+/* What ends with its client, or was adopted from a bridge that was killed: in
+   the table nothing of a client's ends with its process. */
+static bool ends_with_holder(const struct story *s, const struct op *op)
+{
+    if (op->on_death != ENQ_DEATH_RELEASE || op->delay_ms > 0)
+        return false;
+    for (size_t i = 0; remote_is(s, op->life) && i < s->n_ops; i++)
+        if (s->ops[i]->kind == OP_ADOPT && s->ops[i]->ident == op->ident &&
+            op_may_be_done(s->ops[i]))
+            return false;
+    return true;
+}
+
 static bool has_reason(const struct story *s, const struct op *op,
     const struct rest *r)
 {
     if (op == NULL && !r->waiting)
         return may_be_delayed(s, r);
-    if (op == NULL || r->waiting ||
-        (op->on_death == ENQ_DEATH_RELEASE && op->delay_ms == 0) ||
+    if (op == NULL || r->waiting || ends_with_holder(s, op) ||
         r->key != op->key || r->owner != op->owner ||
         r->on_death != remote_death(s, op))
         return false;

@@ -93,6 +93,41 @@ static void two_are_promoted(void)
     about(q, OP_PROMOTE, 7, 8)->token = ++hand_token;
 }
 
+/* Of its owner E stands beside E, and not beside O: which of the two it is
+   while it is promoted, nobody knows. */
+static void refuse_beside_a_promotion(double at)
+{
+    struct op *p = lock(0, O, 1, 2), *r;
+
+    about(p, OP_PROMOTE, 5, 8)->token = ++hand_token;
+    r = lock(1, E, at, at + 1);
+    r->owner = p->owner;
+    r->result = ENQ_BUSY;
+}
+
+static void an_owner_is_refused_while_his_own_is_promoted(void)
+{
+    refuse_beside_a_promotion(6);
+}
+
+static void an_owner_is_refused_when_his_own_was_promoted(void)
+{
+    refuse_beside_a_promotion(9);
+}
+
+static void an_owner_is_refused_by_what_a_dead_one_promoted_or_not(void)
+{
+    struct op *p = lock(0, O, 1, 2), *r;
+
+    p->on_death = ENQ_DEATH_LEASE;
+    p->ttl_ms = 100;
+    about(p, OP_PROMOTE, 5, 0);
+    die(0, 6, 7);
+    r = lock(1, E, 20, 21);
+    r->owner = p->owner;
+    r->result = ENQ_BUSY;
+}
+
 /* --- tokens, grants --- */
 
 static void a_token_is_smaller_than_one_before(void)
@@ -370,6 +405,9 @@ static const struct hand_test tests[] = {
     T(a_lock_is_free_after_its_ttl, NONE),
     T(a_lock_is_taken_before_its_ttl, FAULT_EXCLUSION),
     T(two_are_promoted, FAULT_EXCLUSION),
+    T(an_owner_is_refused_while_his_own_is_promoted, NONE),
+    T(an_owner_is_refused_when_his_own_was_promoted, FAULT_REFUSED),
+    T(an_owner_is_refused_by_what_a_dead_one_promoted_or_not, NONE),
     T(a_token_is_smaller_than_one_before, FAULT_TOKEN),
     T(a_generic_token_is_smaller_than_a_concrete_one, FAULT_TOKEN),
     T(two_at_once_get_the_same_token, FAULT_TOKEN),

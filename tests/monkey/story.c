@@ -319,7 +319,8 @@ static void note_release(const struct story *s, struct hold *h,
     h->sure_to_seq = min_seq(h->sure_to_seq, op->begin_seq);
     if (!is_delayed(h, op) || op->vague)
         h->called_to_seq = min_seq(h->called_to_seq, op->begin_seq);
-    if (op_ended(op) && !is_delayed(h, op) && !remote_is_again(s, h->op, op))
+    if (op_ended(op) && !is_delayed(h, op) && !remote_is_again(s, h->op, op) &&
+        !remote_proves_no_end(s, op))
         h->maybe_to_ns = min_ns(h->maybe_to_ns, op->end_ns);
 }
 
@@ -357,15 +358,16 @@ static void note_mode(struct story *s, struct hold *h, const struct op *op,
         return;
     before.sure_to_seq = min_seq(h->sure_to_seq, op->begin_seq);
     before.called_to_seq = min_seq(h->called_to_seq, op->begin_seq);
-    before.maybe_to_ns = min_ns(h->maybe_to_ns,
-        stronger || !op_ended(op) ? op->begin_ns : op->end_ns);
-    if (stronger && !op_ended(op)) {
-        h->maybe_mode = (uint8_t)mode; /* and neither is sure */
+    if (op_ended(op))
+        before.maybe_to_ns = min_ns(h->maybe_to_ns, op->end_ns);
+    if (stronger && !op_ended(op)) { /* either, and neither is sure */
+        h->maybe_mode = (uint8_t)mode;
         h->sure_to_seq = before.sure_to_seq;
+        before.sure_seq = 0;
+        end_of_life(s, &before);
+        emit(s, &before);
         return;
     }
-    if (!op_ended(op))
-        before.maybe_to_ns = h->maybe_to_ns;
     end_of_life(s, &before);
     emit(s, &before);
     h->mode = h->maybe_mode = (uint8_t)mode;
@@ -454,11 +456,12 @@ static void tell_deed(struct story *s, struct hold *h, const struct op *op,
         result_check_adopt(s, op, all);
     } else if (op->kind == OP_EVENT || op->kind == OP_CANCEL) {
         news_check(s, h, op, all);
-        if (h->op != NULL && news_is_end(op))
+        if (h->op != NULL && news_is_end(op) && !remote_is_anothers(s, h, op))
             note_release(s, h, op);
     } else if (h->op != NULL) {
         result_check(s, h, op, all);
-        note(s, h, op);
+        if (!remote_is_anothers(s, h, op))
+            note(s, h, op);
     }
 }
 

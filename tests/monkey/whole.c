@@ -240,8 +240,10 @@ static void check_vague(struct story *s, const struct op *op)
     for (unsigned i = 0; i < op_members(op); i++)
         if (op_member(op, i) == NULL || !op_ended(op_member(op, i)))
             return;
-    if (op->vague && !is_explained(s, op))
-        story_fault(s, FAULT_ENDED, "%s", op_text(op));
+    if (op->vague && !is_explained(s, op) &&
+        story_fault(s, FAULT_ENDED, "%s", op_text(op)))
+        for (unsigned i = 0; i < op_members(op); i++)
+            story_deeds(s, op_member(op, i)->ident);
 }
 
 static void check_result(struct story *s, const struct op *op)

@@ -258,8 +258,10 @@ static struct op foreign(const struct seen *x, enum op_kind kind)
     };
 }
 
+/* Through a bridge a token has to be shown. */
 static void do_break(const struct seen *x)
 {
+    uint64_t token = me.remote ? x->token : 0;
     bool by_id = player_below(2) == 0;
     struct op what = foreign(x, by_id ? OP_BREAK : OP_UNLOCK);
     struct op *op = player_begin(&what);
@@ -269,7 +271,16 @@ static void do_break(const struct seen *x)
     if (by_id)
         player_end(op, me.p.backend->force(x->id));
     else
-        player_end(op, me.p.backend->unlock(op, x->handle, 0));
+        player_end(op, me.p.backend->unlock(op, x->handle, token));
+}
+
+/* A client finds his own, when his session has ended with its bridge: what he
+   does from then on he does with what he has adopted. */
+static void forget_as_it_was(uint64_t ident)
+{
+    for (unsigned i = me.n; i-- > 0;)
+        if (me.held[i].op.ident == ident)
+            player_forget(i);
 }
 
 static void do_adopt(const struct seen *x)
@@ -280,8 +291,10 @@ static void do_adopt(const struct seen *x)
     if (op == NULL)
         return;
     op->handle = x->handle;
-    if (player_end(op, me.p.backend->adopt(op, x->id, &handle)) == ENQ_OK)
-        player_hold(op, handle);
+    if (player_end(op, me.p.backend->adopt(op, x->id, &handle)) != ENQ_OK)
+        return;
+    forget_as_it_was(op->ident);
+    player_hold(op, handle);
 }
 
 static void note_sighting(const struct rest *rest, uint64_t list_seq)

@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/mark.h"
+
 /* So that it is of the scene's kind, which a bridge cannot say. */
 static bool make_segment(struct scene *scene)
 {
@@ -30,7 +32,7 @@ static bool make_segment(struct scene *scene)
 
 bool bridge_start(struct scene *scene)
 {
-    char listen[100] = "tcp:127.0.0.1:0";
+    char listen[200] = "tcp:127.0.0.1:0";
     struct bridge *b = &scene->bridge;
 
     if (scene->over == NULL || b->pid != 0)
@@ -38,9 +40,9 @@ bool bridge_start(struct scene *scene)
     if (!make_segment(scene))
         return false;
     if (strcmp(scene->over, "unix") == 0) {
-        snprintf(listen, sizeof(listen), "unix:/tmp/%s", scene->address + 4);
-        snprintf(scene->served, sizeof(scene->served),
-            "unix:/tmp/%.80s?grace=0", scene->address + 4);
+        snprintf(listen, sizeof(listen), "unix:%s/%s", test_tmp(),
+            scene->address + 4);
+        snprintf(scene->served, sizeof(scene->served), "%s?grace=0", listen);
     }
     if (!bridge_launch(b, scene->address, listen))
         return fail(scene, "enq-bridge: %s", strerror(errno));

@@ -3,9 +3,16 @@
  * own, a few at a time, and counts. A scenario that says "# must fail: TEXT"
  * is one of the runner's self-tests: it passes by failing with that text.
  *
+ * A scenario is a story in time: "busy within 500ms", a ttl of a second and
+ * what is done meanwhile. It says nothing of a machine that does not let its
+ * processes run. So one that failed is played again, a few times at most, if
+ *the kernel says that they were ready to run and had no processor for
+ *STARVED_MS.
+ *
  *	spec-run [-v] [-j N] [--over unix|tcp] [FILE|DIRECTORY ...]
  *
  * --over: through a bridge (bridge.c), but for those of tests/spec/local.
+ * ENQ_TICK_MS: without ticks, but for those of tests/spec/ticks.
  * Default: tests/spec.
  */
 #include "lib/mark.h"
@@ -24,7 +31,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FILES_MAX = 500, JOBS_MAX = 16, HANGS_S = 30 };
+enum { FILES_MAX = 500, JOBS_MAX = 16, HANGS_S = 30, PLAYS_MAX = 6 };
 
 struct job {
     pid_t pid; /* 0: free */
@@ -34,12 +41,15 @@ struct job {
 };
 
 static char *files[FILES_MAX];
-static size_t n_files;
+static size_t n_files, n_begun;
+static unsigned plays[FILES_MAX]; /* of each */
+static size_t again[FILES_MAX];   /* those to be played once more */
+static size_t n_again;
 static struct job jobs[JOBS_MAX];
-static size_t n_jobs = 2;
+static size_t n_jobs = 4;
 static bool verbose;
 static const char *over; /* NULL: no bridge */
-static unsigned passed, failed, skipped;
+static unsigned passed, failed, skipped, starved;
 static volatile sig_atomic_t stopping;
 
 static void address_of(size_t file, pid_t runner, char *address, size_t n)
@@ -58,6 +68,8 @@ static int verdict(const struct scene *scene)
         printf("%s\n", scene->why);
         return EXIT_SKIP;
     }
+    if (must == NULL && scene->failed && scene->starved_ms >= STARVED_MS)
+        return EXIT_STARVED;
     if (must == NULL)
         return scene->failed;
     snprintf(line, sizeof(line), "line %d: ", scene->step->line);
@@ -99,6 +111,7 @@ static void start(struct job *job, size_t file)
     address_of(file, runner, address, sizeof(address));
     *job = (struct job){.file = file, .began_ms = now_ms()};
     job->out = memfd_create("spec", MFD_CLOEXEC);
+    plays[file]++;
     fflush(stdout);
     job->pid = fork();
     if (job->out < 0 || job->pid < 0) {
@@ -114,6 +127,15 @@ static void start(struct job *job, size_t file)
     dup2(job->out, STDOUT_FILENO);
     alarm(HANGS_S);
     exit(play_file(files[file], address));
+}
+
+/* False: all have been begun. */
+static bool start_one(struct job *job)
+{
+    if (n_again == 0 && n_begun == n_files)
+        return false;
+    start(job, n_again > 0 ? again[--n_again] : n_begun++);
+    return true;
 }
 
 static void show(const struct job *job, const char *verdict)
@@ -133,7 +155,12 @@ static void show(const struct job *job, const char *verdict)
 
 static void count(const struct job *job, int status)
 {
-    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SKIP) {
+    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_STARVED &&
+        plays[job->file] < PLAYS_MAX) {
+        again[n_again++] = job->file;
+        starved++;
+        show(job, "STARVED");
+    } else if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SKIP) {
         skipped++;
         show(job, "skip");
     } else if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
@@ -183,14 +210,12 @@ static void wait_one(void)
 
 static void play_all(void)
 {
-    size_t next = 0, running = 0;
+    size_t running = 0;
 
-    while ((next < n_files && !stopping) || running > 0) {
+    while (((n_begun < n_files || n_again > 0) && !stopping) || running > 0) {
         struct job *free_job = job_of(0);
 
-        if (next < n_files && !stopping && free_job != NULL)
-            start(free_job, next++);
-        else
+        if (free_job == NULL || stopping || !start_one(free_job))
             wait_one();
         running = 0;
         for (size_t i = 0; i < n_jobs; i++)
@@ -216,11 +241,10 @@ static void add_file(const char *path)
     n_files++;
 }
 
-/* Is it one of those for processes at the segment itself? A line each: its
-   name, a blank, why. */
-static bool is_local(const char *path)
+/* Is it told there? A line each: its name, a blank, why. */
+static bool is_in(const char *exceptions, const char *path)
 {
-    FILE *f = fopen("tests/spec/local", "r");
+    FILE *f = fopen(exceptions, "r");
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t n = strcspn(name, ".");
     char line[300];
@@ -231,6 +255,12 @@ static bool is_local(const char *path)
     if (f != NULL)
         fclose(f);
     return found;
+}
+
+static bool is_left_out(const char *path)
+{
+    return (over != NULL && is_in("tests/spec/local", path)) ||
+        (getenv("ENQ_TICK_MS") != NULL && is_in("tests/spec/ticks", path));
 }
 
 static int is_spec(const struct dirent *entry)
@@ -248,7 +278,7 @@ static void add_directory(const char *path)
 
     for (int i = 0; i < n; i++) {
         snprintf(file, sizeof(file), "%s/%s", path, entries[i]->d_name);
-        if (over == NULL || !is_local(file))
+        if (!is_left_out(file))
             add_file(file);
         free(entries[i]);
     }
@@ -322,6 +352,9 @@ int main(int argc, char **argv)
     play_all();
     for (size_t i = 0; i < n_files; i++)
         free(files[i]);
+    if (starved > 0)
+        printf("%u plays of scenarios had no processor, and were repeated\n",
+            starved);
     printf("spec%s%s: %u passed, %u failed, %u skipped\n",
         over == NULL ? "" : "-over-", over == NULL ? "" : over, passed, failed,
         skipped);

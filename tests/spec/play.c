@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "lib/starved.h"
+
 /* Always false, so that a step can return it. The first reason stays. */
 bool fail(struct scene *scene, const char *format, ...)
 {
@@ -19,6 +21,7 @@ bool fail(struct scene *scene, const char *format, ...)
     if (scene->failed || scene->skipped)
         return false;
     scene->failed = true;
+    scene->starved_ms = test_starved_ms();
     va_start(args, format);
     vsnprintf(scene->why, sizeof(scene->why), format, args);
     va_end(args);

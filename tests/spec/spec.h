@@ -39,6 +39,8 @@ enum {
     DEATH_MS = 2000,    /* for a death at a crash point */
     NEWS_MS = 1000,     /* for what a bridge tells without being asked */
     EXIT_SKIP = 77,
+    EXIT_STARVED = 78, /* it failed, and its processes had no processor */
+    STARVED_MS = 200,  /* for so long */
 };
 
 #ifdef ENQ_POINTS
@@ -156,7 +158,7 @@ struct scene {
     const struct step *step; /* being played */
     char address[64];
     const char *over; /* "unix", "tcp": of a bridge; NULL: none */
-    char served[100]; /* its address */
+    char served[220]; /* its address */
     struct bridge bridge;
     struct enq_open_opts opts;
     struct enq *view; /* read-only; NULL until there is a segment */
@@ -166,6 +168,7 @@ struct scene {
     struct token_seen tokens[TOKENS_MAX];
     size_t n_tokens;
     bool checked, failed, skipped;
+    int64_t starved_ms; /* when it failed: it and its workers */
     char why[600];
 };
 

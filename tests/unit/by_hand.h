@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "fake.h"
+#include "remote/client.h"
 #include "sync/sys.h"
 
 #define GRANTED(handle)                                                        \
@@ -88,6 +89,16 @@ static inline void answer_ping(void)
 {
     fake_hear(&fake, "\"ping\"");
     fake_answer(&fake, DONE);
+}
+
+/* And the client has taken notice: its session is sure for longer. */
+static inline void answer_ping_of(struct enq *e)
+{
+    int64_t *until_ns = &unit_remote(e)->sure.until_ns,
+            before = shm_load(until_ns);
+
+    answer_ping();
+    eventually(shm_load(until_ns) > before);
 }
 
 static inline void event_is(struct enq *e, int kind, int result)

@@ -8,7 +8,9 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -160,6 +162,22 @@ TEST(a_stale_segment_does_not_exist_for_those_who_do_not_create)
     want_why(-ENOENT, enq_open(&e, unit_space(), &opts), "boot");
 }
 
+/* In a program that has closed its standard input, 0 is a descriptor as any. */
+TEST(no_descriptor_is_left_of_what_is_replaced)
+{
+    unsigned before;
+
+    enq_close(unit_open());
+    close(0);
+    make_stale(0);
+    before = unit_count_dir("/proc/self/fd");
+    for (int i = 0; i < 3; i++) {
+        enq_close(unit_open());
+        ck_assert_uint_eq(unit_count_dir("/proc/self/fd"), before);
+        make_stale(0);
+    }
+}
+
 TEST(of_racing_replacers_all_get_the_same_segment)
 {
     struct race *race = unit_shared(sizeof(*race));
@@ -254,6 +272,83 @@ TEST(another_name_of_the_same_file_is_the_same_mapping)
     ck_assert_ptr_eq(a->map, b->map);
     enq_close(a);
     enq_close(b);
+}
+
+/* Of the space's file, as if by somebody else in this process. */
+static void *map_it(int protection, int flags)
+{
+    int fd = open(unit_space(), O_RDWR | O_CLOEXEC);
+    void *base = mmap(NULL, 4096, protection, flags, fd, 0);
+
+    ck_assert_ptr_ne(base, MAP_FAILED);
+    close(fd);
+    return base;
+}
+
+/* What only reads it, or writes to a copy, is no other copy of the library. */
+TEST(a_space_that_is_mapped_already_by_another_copy_of_the_library_is_refused)
+{
+    struct enq *e = NULL;
+    void *theirs;
+    unsigned before;
+
+    enq_close(unit_open());
+    theirs = map_it(PROT_READ | PROT_WRITE, MAP_SHARED);
+    before = unit_count_dir("/proc/self/fd");
+    want_why(-EBUSY, enq_open(&e, unit_space(), NULL), "another copy");
+    ck_assert_uint_eq(unit_count_dir("/proc/self/fd"), before);
+    munmap(theirs, 4096);
+    map_it(PROT_READ, MAP_SHARED);
+    map_it(PROT_READ | PROT_WRITE, MAP_PRIVATE);
+    enq_close(unit_open());
+}
+
+/* --- how others can see that we have ended --- */
+
+static bool no_locks, no_proc; /* are to be had */
+
+int __real_fcntl(int fd, int cmd, void *arg);
+int __wrap_fcntl(int fd, int cmd, ...);
+int __real_fstatat(int dir, const char *path, struct stat *st, int flags);
+int __wrap_fstatat(int dir, const char *path, struct stat *st, int flags);
+
+int __wrap_fcntl(int fd, int cmd, ...)
+{
+    va_list args;
+    void *arg;
+
+    va_start(args, cmd);
+    arg = va_arg(args, void *);
+    va_end(args);
+    if (!no_locks || cmd != F_OFD_SETLK)
+        return __real_fcntl(fd, cmd, arg);
+    errno = EINVAL;
+    return -1;
+}
+
+int __wrap_fstatat(int dir, const char *path, struct stat *st, int flags)
+{
+    if (!no_proc || strcmp(path, "/proc/self/ns/pid") != 0)
+        return __real_fstatat(dir, path, st, flags);
+    errno = ENOENT;
+    return -1;
+}
+
+/* A lock on the file that lasts as long as our memory, or /proc. */
+TEST(one_sign_of_our_end_is_enough_and_without_any_a_space_is_refused)
+{
+    struct enq *e;
+
+    no_locks = _i & 1;
+    no_proc = _i & 2;
+    if (_i == 3) {
+        want_why(-EOPNOTSUPP, enq_open(&e, unit_space(), NULL), "/proc");
+        return;
+    }
+    want(ENQ_OK, enq_open(&e, unit_space(), NULL));
+    ck_assert_int_eq(e->map->self.lock_at == 0, no_locks);
+    ck_assert_int_eq(e->map->self.pid_space == 0, no_proc);
+    enq_close(e);
 }
 
 TEST(references_that_lead_outside_lead_nowhere)
@@ -380,6 +475,7 @@ int main(void)
     ADD(a_segment_of_an_earlier_boot_is_replaced);
     ADD(tokens_are_above_those_of_the_boot_before_whatever_the_clock_says);
     ADD(a_stale_segment_does_not_exist_for_those_who_do_not_create);
+    ADD(no_descriptor_is_left_of_what_is_replaced);
     ADD(of_racing_replacers_all_get_the_same_segment);
     ADD_IF(POINTS, "no crash points",
         a_creator_killed_before_publishing_leaves_nothing);
@@ -391,6 +487,9 @@ int main(void)
         a_replacer_killed_half_way_leaves_the_name_as_it_was);
     ADD(attachments_of_a_process_share_one_mapping);
     ADD(another_name_of_the_same_file_is_the_same_mapping);
+    ADD(a_space_that_is_mapped_already_by_another_copy_of_the_library_is_refused);
+    ADD_LOOP(one_sign_of_our_end_is_enough_and_without_any_a_space_is_refused,
+        4);
     ADD(references_that_lead_outside_lead_nowhere);
     ADD(a_line_directory_that_points_astray_leads_nowhere);
     ADD(a_descriptor_closed_by_the_program_is_noticed);

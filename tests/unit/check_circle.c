@@ -2,6 +2,7 @@
  * check_circle.c - circles of started requests, and what only looks like one.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -53,6 +54,20 @@ static int start_wide(struct enq *e, const char *owner,
         ENQ_REQ(.name = "n", .key = {field[0], field[1]}, .mode = mode,
             .owner = owner, .wait_ms = ENQ_FOREVER),
         &g, &ticket);
+}
+
+/* This thread's next calls for more memory, so many, find none. */
+static __thread unsigned no_memory;
+
+void *__real_realloc(void *p, size_t n);
+void *__wrap_realloc(void *p, size_t n);
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    if (no_memory == 0)
+        return __real_realloc(p, n);
+    no_memory--;
+    return NULL;
 }
 
 #define KEY(...) ((const char *const[2]){__VA_ARGS__})
@@ -233,6 +248,25 @@ static void finds(struct enq *e, const char *owner, bool youngest)
     ck_assert_int_eq(found, youngest);
 }
 
+/* Not even where there is memory again for the next of them. */
+TEST(a_graph_that_had_no_memory_for_one_who_waits_is_not_passed_for_whole)
+{
+    struct enq *e = unit_open();
+    struct enq_edge edges[4];
+    size_t total;
+
+    takes(e, "A", "a", ENQ_MODE_X);
+    takes(e, "B", "b", ENQ_MODE_X);
+    waits(e, "C", "a");
+    waits(e, "D", "b");
+    no_memory = 1;
+    want_why(-ENOMEM, enq_graph(e, edges, LENGTH(edges), &total), "memory");
+    ck_assert_uint_eq(no_memory, 0);
+    want(ENQ_OK, enq_graph(e, edges, LENGTH(edges), &total));
+    ck_assert_uint_eq(total, 2);
+    enq_close(e);
+}
+
 TEST(the_youngest_of_a_circle_is_the_one_who_came_last)
 {
     struct enq *e = unit_open();
@@ -252,6 +286,55 @@ TEST(the_youngest_of_a_circle_is_the_one_who_came_last)
     finds(e, "B", false);
     finds(e, "A", false);
     finds(e, "C", true);
+    enq_close(e);
+}
+
+static uint64_t waits_blindly(struct enq *e, const char *owner,
+    const char *field)
+{
+    struct enq_grant g;
+    uint64_t ticket;
+
+    want(ENQ_PENDING,
+        enq_start(e,
+            ENQ_REQ(.name = "n", .key = {field}, .mode = ENQ_MODE_X,
+                .owner = owner, .wait_ms = ENQ_FOREVER,
+                .flags = ENQ_NO_DEADLOCK),
+            &g, &ticket));
+    return ticket;
+}
+
+/* What his next look makes of it, as if it were time. */
+static int looks(struct enq *e, const char *owner, struct suspicion *x)
+{
+    struct enq_info infos[2];
+    mono_t until = MONO_NEVER;
+    size_t total;
+
+    want(ENQ_OK, enq_list(e, "n", owner, infos, LENGTH(infos), &total));
+    ck_assert(total == 2 && infos[1].waiting);
+    x->next = (mono_t){0};
+    return cycle_suspect(x, &e->session, thread_enter(e->map), infos[1].handle,
+        &until);
+}
+
+/* Each of B's requests is one that B would be refused for. */
+TEST(who_waits_is_refused_for_a_circle_that_stays_and_not_for_two_after_another)
+{
+    struct enq *e = unit_open();
+    struct suspicion x = {.wanted = true};
+    uint64_t ticket;
+
+    takes(e, "A", "a", ENQ_MODE_X);
+    takes(e, "B", "b", ENQ_MODE_X);
+    waits_blindly(e, "A", "b");
+    for (int i = 0; i < 5; i++) {
+        ticket = waits_blindly(e, "B", "a");
+        want(ENQ_PENDING, looks(e, "A", &x));
+        if (i < 4)
+            want(ENQ_OK, enq_cancel(e, ticket));
+    }
+    want(ENQ_DEADLOCK, looks(e, "A", &x));
     enq_close(e);
 }
 
@@ -408,6 +491,77 @@ TEST(owners_that_wait_no_longer_are_counted_no_longer)
     enq_close(other);
 }
 
+/* --- what a search costs --- */
+
+static mono_t (*true_now)(void);
+static _Thread_local unsigned clock_reads; /* one for each waiter visited */
+
+static mono_t counted_now(void)
+{
+    clock_reads++;
+    return true_now();
+}
+
+static unsigned visits_of_a_search(struct enq *e, const char *owner)
+{
+    struct thread *t = thread_enter(e->map);
+    struct enq_info infos[2];
+    bool youngest;
+    size_t total;
+
+    want(ENQ_OK, enq_list(e, "n", owner, infos, LENGTH(infos), &total));
+    ck_assert_uint_eq(total, 1);
+    clock_reads = 0;
+    want(ENQ_OK, cycle_find(&e->session, t, infos[0].handle, &youngest));
+    return clock_reads;
+}
+
+static uint64_t count_of(struct enq *e, const char *owner)
+{
+    struct ask ask = {
+        .owner = owner, .owner_bytes = (uint16_t)(strlen(owner) + 1)};
+
+    return ask_owner_hash(e->map, &ask) >> 1 & (OWNER_HASHES - 1);
+}
+
+/* One who is not counted with any of the owners "0", "1", ... by chance: who is
+   counted together is looked at. */
+static void name_apart(struct enq *e, unsigned others, char name[12])
+{
+    bool taken[OWNER_HASHES] = {false};
+    char other[12];
+
+    for (unsigned i = 0; i < others; i++) {
+        snprintf(other, sizeof(other), "%u", i);
+        taken[count_of(e, other)] = true;
+    }
+    for (unsigned i = 0; snprintf(name, 12, "A%u", i), taken[count_of(e, name)];
+         i++)
+        ck_assert_uint_lt(i, OWNER_HASHES);
+}
+
+/* Of hundreds who wait for one who does not, none can be in a circle. */
+TEST(who_waits_for_one_who_does_not_wait_visits_no_others)
+{
+    struct enq *e = unit_open();
+    char text[12], holder[12];
+
+    true_now = sys.now;
+    name_apart(e, PAIRS, holder);
+    for (unsigned i = 0; i < PAIRS; i++) {
+        snprintf(text, sizeof(text), "%u", i);
+        takes(e, holder, text, ENQ_MODE_X);
+        waits(e, text, text);
+    }
+    sys.now = counted_now;
+    ck_assert_uint_lt(visits_of_a_search(e, "0"), 10);
+    takes(e, "B", "b", ENQ_MODE_X);
+    waits(e, holder, "b"); /* now there might be */
+    ck_assert_uint_ge(visits_of_a_search(e, "1"), PAIRS);
+    sys.now = true_now;
+    enq_close(e);
+}
+
 int main(void)
 {
     unit_begin("circle");
@@ -420,10 +574,13 @@ int main(void)
     ADD(a_circle_through_a_generic_request_that_only_waits_is_seen);
     ADD(a_circle_through_one_who_asks_not_to_look_is_seen);
     ADD(the_graph_of_many_is_whole);
+    ADD(a_graph_that_had_no_memory_for_one_who_waits_is_not_passed_for_whole);
     ADD(the_youngest_of_a_circle_is_the_one_who_came_last);
+    ADD(who_waits_is_refused_for_a_circle_that_stays_and_not_for_two_after_another);
     ADD(a_circle_through_requests_of_several_attachments_is_seen);
     ADD(a_circle_that_ends_in_the_moment_of_its_refusal_is_none);
     ADD_LOOP(a_circle_through_what_a_dead_process_had_is_none, 20);
     ADD(owners_that_wait_no_longer_are_counted_no_longer);
+    ADD(who_waits_for_one_who_does_not_wait_visits_no_others);
     return unit_end();
 }

@@ -101,7 +101,8 @@ TEST(of_two_who_wait_for_each_other_the_second_is_refused_at_once)
     begins_to_wait(&first);
     begin = unit_now_ms();
     want(ENQ_DEADLOCK, ask(&second));
-    ck_assert_int_le(unit_now_ms() - begin, UNIT_SANITIZED ? 500 : 30);
+    ck_assert_int_le(unit_now_ms() - begin,
+        (UNIT_SANITIZED ? 500 : 30) + test_starved_ms());
     ck_assert_str_eq(second.why,
         "deadlock: B waits for n/a; A has that, and waits for n/b; which the "
         "first has");
@@ -317,6 +318,7 @@ TEST(the_graph_shows_who_waits_for_whom)
     size_t total;
 
     want(ENQ_OK, enq_graph(e, NULL, 0, &total));
+    want_why(-EINVAL, enq_graph(e, NULL, 1, &total), "NULL");
     ck_assert_uint_eq(total, 0);
     begins_to_wait(&first);
     begins_to_wait(&second);
@@ -437,24 +439,39 @@ TEST(a_circle_that_a_grant_closes_among_started_requests_is_seen)
     enq_close(e);
 }
 
+/* Whoever closes a circle, and is then not let run for 20 ms, leaves it to the
+   other: on a busy machine that happens now and then. */
+static bool is_refused_each_time(struct asker *closer)
+{
+    int64_t begin = unit_now_ms();
+
+    while (unit_now_ms() - begin < 1500) /* the other looks each second */
+        if (ask(closer) != ENQ_DEADLOCK)
+            return false;
+    return true;
+}
+
 TEST(who_waits_is_not_refused_for_one_who_closes_circles_again_and_again)
 {
     struct enq *e = unit_open();
     struct enq_grant a = holds(e, "A", "a", ENQ_MODE_X), g;
     struct asker closer = asker(e, "B", "a");
-    int64_t begin = unit_now_ms();
     struct enq_event event;
     uint64_t ticket;
+    int plays = 0;
 
     holds(e, "B", "b", ENQ_MODE_X);
-    want(ENQ_PENDING,
-        enq_start(e,
-            ENQ_REQ(.name = "n", .key = {"b"}, .mode = ENQ_MODE_X, .owner = "A",
-                .wait_ms = ENQ_FOREVER),
-            &g, &ticket));
-    closer.wait_ms = 5000;
-    while (unit_now_ms() - begin < 1500) /* it looks each second, and again */
-        want(ENQ_DEADLOCK, ask(&closer));
+    closer.wait_ms = 500;
+    do {
+        ck_assert_int_lt(plays++, 20);
+        while (enq_next(e, &event) == ENQ_OK)
+            ck_assert_int_eq(event.result, ENQ_DEADLOCK);
+        want(ENQ_PENDING,
+            enq_start(e,
+                ENQ_REQ(.name = "n", .key = {"b"}, .mode = ENQ_MODE_X,
+                    .owner = "A", .wait_ms = ENQ_FOREVER),
+                &g, &ticket));
+    } while (!is_refused_each_time(&closer));
     want(ENQ_PENDING, enq_next(e, &event));
     frees(e, &a);
     enq_close(e);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "api/attachment.h"
+#include "sync/life.h"
 #include "sync/sys.h"
 #include "sync/word.h"
 #include "table/call.h"
@@ -465,97 +466,113 @@ TEST(no_news_of_a_lock_come_before_the_result_that_brings_it)
     enq_close(scene.other);
 }
 
-/* --- heartbeats --- */
+/* --- what others cost --- */
 
-static int beat_on(struct enq *e, const char *field, int64_t ttl_ms)
+#define WAITING 50
+#define UNSEEN UINT8_MAX /* no look leaves that for a CPU */
+
+static struct entry *waiting_entry(struct enq *e, size_t i)
 {
-    struct enq_grant g;
-
-    return enq_lock(e,
-        ENQ_REQ(.name = "n", .key = {field}, .mode = ENQ_MODE_X,
-            .ttl_ms = ttl_ms, .heartbeat_ms = 20),
-        &g);
+    return caa_container_of(e->desk.requests.nodes[i], struct started, timer)
+        ->place.e;
 }
 
-static void no_heartbeat_is_left(struct enq *e)
-{
-    int64_t end = unit_now_ms() + TOLD_MS / 2;
-
-    while (shm_load(&e->desk.heartbeats.n) > 0 && unit_now_ms() < end)
-        unit_nap();
-    ck_assert_uint_eq(shm_load(&e->desk.heartbeats.n), 0);
-}
-
-/* Not with the helper thread's round of each second: of those there are three
-   in this time. */
-TEST(a_heartbeat_comes_when_it_is_due)
-{
-    struct enq *e = unit_open();
-    struct enq_grant g;
-    struct enq_info info;
-    size_t total;
-
-    usleep(SCANNED_US);
-    for (int i = 0; i < 5; i++) {
-        want(ENQ_OK, beat_on(e, "a", 60000));
-        usleep(600000);
-        want(ENQ_OK, enq_list(e, "n", NULL, &info, 1, &total));
-        ck_assert_int_gt(info.ttl_left_ms, 60000 - 400);
-        g.handle = info.handle;
-        g.token = info.token;
-        told_unlock(e, &g);
-        no_heartbeat_is_left(e);
-    }
-    enq_close(e);
-}
-
-TEST(a_heartbeat_goes_with_its_lock)
+/* One that waits has no news, and a look at it visits the queue: of all of
+   them, it would take the square of their number. */
+TEST(news_of_one_lock_are_no_reason_to_look_at_those_who_wait)
 {
     struct enq *e = unit_open(), *other = unit_open();
-    struct enq_info info;
-    size_t total;
+    struct enq_grant held = told_lock(other, "a", ENQ_MODE_X, 0), brief;
+    struct enq_event event;
+    unsigned seen = 0;
+    char owner[16];
 
-    want(ENQ_OK, beat_on(e, "a", 1000));
-    ck_assert_uint_eq(e->desk.heartbeats.n, 1);
-    want(ENQ_OK, enq_list(other, "n", NULL, &info, 1, &total));
-    want(ENQ_OK, enq_break(other, info.id));
-    no_heartbeat_is_left(e);
-    ck_assert_uint_eq(e->desk.heartbeats.owners, 0);
+    for (int i = 0; i < WAITING; i++) {
+        snprintf(owner, sizeof(owner), "w%d", i);
+        told_start(e, "a", ENQ_MODE_X, owner, ENQ_FOREVER);
+    }
+    usleep(50000); /* each was looked at */
+    pthread_mutex_lock(&e->desk.mutex);
+    ck_assert_uint_eq(e->desk.requests.n, WAITING);
+    for (size_t i = 0; i < WAITING; i++)
+        shm_store(&waiting_entry(e, i)->cpu, UNSEEN);
+    pthread_mutex_unlock(&e->desk.mutex);
+    brief = told_lock(e, "b", ENQ_MODE_X, 100);
+    do {
+        event = told_next(e);
+    } while (event.kind != ENQ_EVENT_EXPIRED);
+    ck_assert_uint_eq(event.grant.handle, brief.handle);
+    pthread_mutex_lock(&e->desk.mutex);
+    for (size_t i = 0; i < WAITING; i++)
+        seen += shm_load(&waiting_entry(e, i)->cpu) != UNSEEN;
+    pthread_mutex_unlock(&e->desk.mutex);
+    ck_assert_uint_le(seen, 1);
+    told_unlock(other, &held);
     enq_close(e);
     enq_close(other);
 }
 
-/* The helper thread waits for the word to renew a lock that has run out, and
-   meanwhile those heartbeats are looked for whose locks are gone. */
-TEST(a_heartbeat_that_is_being_done_is_not_taken_for_a_lost_one)
-{
-    struct beat *more[100];
-    struct enq *e = unit_open();
-    struct enq_grant g;
-    struct thread *me = thread_enter(e->map);
-    uint32_t *word;
+/* --- what the helper thread sleeps on --- */
 
-    want(ENQ_OK,
-        enq_lock(e,
-            ENQ_REQ(.name = "n", .mode = ENQ_MODE_X, .ttl_ms = 200,
-                .heartbeat_ms = 20),
-            &g));
-    word = &e->map->shards[shard_of(e, g.handle)].word;
-    ck_assert_int_eq(word_lock(me, word, RANK_SHARD), 0);
-    usleep(300000);
-    ck_assert_ptr_nonnull(e->desk.beating);
-    for (unsigned i = 0; i < LENGTH(more); i++) {
-        more[i] = beat_make(e, 100000);
-        ck_assert_ptr_nonnull(more[i]);
+static struct {
+    void (*real)(const struct sys_watch *watches, unsigned n, mono_t until);
+    const uint32_t *ours, *theirs;
+    uint32_t naps, n_ours, n_theirs;
+} bed;
+
+static void note_and_wait(const struct sys_watch *watches, unsigned n,
+    mono_t until)
+{
+    for (unsigned i = 0; i < n; i++) {
+        bed.n_ours += watches[i].word == bed.ours;
+        bed.n_theirs += watches[i].word == bed.theirs;
     }
-    ck_assert_uint_gt(e->desk.beats_most, 64); /* they were looked for */
-    word_unlock(me, word);
-    no_heartbeat_is_left(e);
-    for (unsigned i = 0; i < LENGTH(more); i++)
-        beat_free(&e->desk, more[i]);
-    ck_assert_uint_eq(e->desk.heartbeats.owners, 0);
-    want(ENQ_EXPIRED, enq_valid(e, g.handle));
-    enq_close(e);
+    shm_add(&bed.naps, 1);
+    bed.real(watches, n, until);
+}
+
+static int open_and_stay(void *arg)
+{
+    struct enq *e = unit_open();
+
+    shm_store_release((uint32_t *)arg, e->session.ref);
+    for (;;)
+        pause();
+    return 0;
+}
+
+static const uint32_t *life_of_session(struct enq *e, session_ref_t ref)
+{
+    return life_word(&at_session(e->map, ref)->life);
+}
+
+/* There is room for so many words, and its own process's life says nothing. */
+TEST(while_requests_wait_the_lives_of_other_processes_are_watched_and_not_ours)
+{
+    uint32_t *ref = unit_shared(sizeof(*ref));
+    pid_t pid = unit_fork(open_and_stay, ref);
+    struct enq *e, *other;
+
+    eventually(shm_load_acquire(ref) != 0);
+    e = unit_open();
+    other = unit_open();
+    bed.ours = life_of_session(e, e->session.ref);
+    bed.theirs = life_of_session(e, *ref);
+    bed.real = sys.wait;
+    sys.wait = note_and_wait;
+    told_lock(other, "a", ENQ_MODE_X, 0);
+    told_start(e, "a", ENQ_MODE_X, "me", ENQ_FOREVER);
+    eventually(shm_load(&bed.naps) >= 1);
+    for (int i = 0; i < 3; i++) {
+        want(ENQ_OK,
+            enq_cancel(e, told_start(e, "a", ENQ_MODE_X, "me", ENQ_FOREVER)));
+        want(ENQ_CANCELLED, next_unheard(e).result);
+    }
+    enq_close(e); /* the helper thread has no more to wait for */
+    ck_assert_uint_ge(bed.n_theirs, 1);
+    ck_assert_uint_eq(bed.n_ours, 0);
+    enq_close(other);
+    unit_kill(pid);
 }
 
 int main(void)
@@ -570,8 +587,7 @@ int main(void)
     ADD(started_requests_are_counted_like_those_of_threads);
     ADD(the_ticket_is_ones_own_however_soon_others_take_the_event);
     ADD(no_news_of_a_lock_come_before_the_result_that_brings_it);
-    ADD(a_heartbeat_comes_when_it_is_due);
-    ADD(a_heartbeat_goes_with_its_lock);
-    ADD(a_heartbeat_that_is_being_done_is_not_taken_for_a_lost_one);
+    ADD(news_of_one_lock_are_no_reason_to_look_at_those_who_wait);
+    ADD(while_requests_wait_the_lives_of_other_processes_are_watched_and_not_ours);
     return unit_end();
 }

@@ -415,12 +415,46 @@ TEST(unlinking_refuses_what_is_no_space)
     unlink(unit_space());
 }
 
+/* --- room, where signals come all the time --- */
+
+static off_t most_at_once = INT64_MAX, reserved;
+
+/* The kernel's: with more at once a signal is quicker, each time. */
+int posix_fallocate(int fd, off_t at, off_t bytes)
+{
+    if (bytes > most_at_once)
+        return EINTR;
+    if (at == reserved)
+        reserved = at + bytes;
+    return fallocate(fd, 0, at, bytes) == 0 ? 0 : errno;
+}
+
+TEST(room_is_taken_in_smaller_pieces_where_signals_come_all_the_time)
+{
+    static const uint64_t sizes[] = {1, 4096, 12288, 81920, 2097152 + 17};
+    uint64_t begin = 8192, bytes = sizes[_i];
+    struct stat st;
+    char path[256];
+    int fd = open(unit_path("room", path), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+    most_at_once = 12288;
+    reserved = (off_t)begin;
+    ck_assert_int_eq(file_reserve(fd, begin, bytes), 0);
+    ck_assert_int_eq(reserved, (off_t)(begin + bytes));
+    ck_assert_int_eq(fstat(fd, &st), 0);
+    ck_assert_int_eq(st.st_size, (off_t)(begin + bytes));
+    close(fd);
+    unlink(path);
+}
+
 int main(void)
 {
     unit_begin("file");
     ADD_LOOP(an_address_is_a_path, LENGTH(good));
     ADD_LOOP(what_is_no_address_is_refused_and_named, LENGTH(bad));
     ADD(a_space_is_not_removed_from_afar);
+    ADD_LOOP(room_is_taken_in_smaller_pieces_where_signals_come_all_the_time,
+        5);
     ADD(the_environment_gives_the_default);
     ADD(a_path_may_be_255_bytes_long);
     ADD_LOOP(a_strange_file_is_refused_named_and_left_alone, LENGTH(strange));

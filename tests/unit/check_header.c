@@ -194,7 +194,10 @@ TEST(a_signed_header_with_wrong_numbers_is_refused)
         h.bytes += PAGE_BYTES;
         break;
     case 10:
-        h.slab_pages_max = h.pages_max + 1;
+        h.slab_pages_max++;
+        break;
+    case 11:
+        h.slab_pages_max--;
         break;
     default:
         h.slots_max = 999 * 1000;
@@ -258,7 +261,7 @@ int main(void)
     ADD(a_file_of_another_length_is_refused);
     ADD(another_version_is_refused_with_both_numbers);
     ADD(another_layout_of_the_same_version_is_refused);
-    ADD_LOOP(a_signed_header_with_wrong_numbers_is_refused, 12);
+    ADD_LOOP(a_signed_header_with_wrong_numbers_is_refused, 13);
     ADD(a_segment_of_an_earlier_boot_is_stale);
     ADD_LOOP(a_segment_of_another_time_namespace_is_refused, 2);
     ADD(tokens_start_above_those_of_the_segment_before);

@@ -95,7 +95,8 @@ static void change_a_tag(struct ward *w)
 
     for (uint32_t i = 0; i < w->map->shards[number].n_lines; i++)
         for (unsigned k = 0; k < LINE_SLOTS; k++)
-            at_line(w->map, number, i)->tag[k] ^= 0x5555;
+            if (at_line(w->map, number, i)->ref[k] != 0)
+                at_line(w->map, number, i)->tag[k] ^= 0x5555;
 }
 
 static void count_objects_wrong(struct ward *w)
@@ -150,7 +151,7 @@ static const struct {
     {zero_all_lines, "I1"},
     {zero_the_ids, "I4"},
     {fill_lines_with_rubbish, "I3"},
-    {change_a_tag, "I3"},
+    {change_a_tag, "is not found by its key"},
     {count_objects_wrong, "I4"},
     {count_waiting_wrong, "I4"},
     {count_gate_waiting_wrong, "I4"},
@@ -322,6 +323,26 @@ TEST(a_damaged_entry_is_found_and_crashes_nobody)
     look(&w, ENQ_DOCTOR_FIX, report);
 }
 
+/* No request on another key meets it, and what it says of itself but for its
+   key is looked at nowhere else. With _i by one who only looks. */
+TEST(the_texts_of_a_generic_lock_are_looked_at_as_well)
+{
+    struct enq_open_opts looks = {
+        .size = sizeof(looks), .flags = ENQ_OPEN_READONLY};
+    struct enq *e = unit_open();
+    struct ward w = {.e = e, .map = e->map};
+    char report[8192];
+
+    want(ENQ_OK, unit_lock(e, "n", "@", ENQ_MODE_S, &w.g[0]));
+    no_zero_after_the_owner(entry(&w, 0));
+    if (_i == 1)
+        want(ENQ_OK, enq_open(&w.e, unit_space(), &looks));
+    ck_assert_int_gt(look(&w, 0, report), 0);
+    ck_assert_msg(strstr(report, "damaged texts") != NULL, "%s", report);
+    if (_i == 1)
+        enq_close(w.e);
+}
+
 TEST(a_token_above_all_is_found)
 {
     char report[8192];
@@ -411,6 +432,33 @@ TEST(a_word_that_names_nobody_but_has_waiters_is_freed)
     enq_close(w.e);
 }
 
+/* He may have been granted what he waits for by one who died before he said so;
+   no thread of his is asleep on it. */
+TEST(who_has_started_a_request_is_called_by_who_heals)
+{
+    struct ward w = fill();
+    struct enq *waiting = unit_open();
+    const struct session_slot *slot =
+        at_session(waiting->map, waiting->session.ref);
+    struct enq_grant g;
+    uint64_t ticket;
+    uint32_t calls;
+
+    want(ENQ_PENDING,
+        enq_start(waiting,
+            ENQ_REQ(.name = "n", .key = {"1", "x"}, .mode = ENQ_MODE_X,
+                .wait_ms = ENQ_FOREVER),
+            &g, &ticket));
+    calls = shm_load(&slot->calls);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        shm_store(&w.map->shards[i].word, WORD_WAITERS);
+    ck_assert_int_eq(heal(w.map, thread_enter(w.map)), 0);
+    ck_assert_uint_ne(shm_load(&slot->calls), calls);
+    enq_close(waiting);
+    all_can_go(&w);
+    enq_close(w.e);
+}
+
 /* --- what cannot be made anew --- */
 
 static int die_in_a_shard(void *arg)
@@ -465,7 +513,7 @@ TEST(the_doctor_leaves_no_half_of_a_table_that_passes_for_the_whole)
     char field[16];
 
     damage_one(&w);
-    look(&w, ENQ_DOCTOR_FIX, report);
+    want(ENQ_ECORRUPT, look(&w, ENQ_DOCTOR_FIX, report));
     for (int i = 0; i < CONCRETE; i++) {
         snprintf(field, sizeof(field), "%d", i);
         ck_assert_int_ne(enq_lock(w.e,
@@ -484,11 +532,13 @@ int main(void)
     ADD(the_counts_of_pages_are_made_anew);
     ADD(a_healthy_table_is_not_changed_by_the_doctor);
     ADD_LOOP(a_damaged_entry_is_found_and_crashes_nobody, LENGTH(damages));
+    ADD_LOOP(the_texts_of_a_generic_lock_are_looked_at_as_well, 2);
     ADD(a_token_above_all_is_found);
     ADD_LOOP(locks_that_exclude_each_other_are_found, 3);
     ADD(a_page_of_an_unknown_kind_is_found);
     ADD(who_died_inside_leaves_words_that_are_freed);
     ADD(a_word_that_names_nobody_but_has_waiters_is_freed);
+    ADD(who_has_started_a_request_is_called_by_who_heals);
     ADD(nobody_waits_for_the_words_of_what_cannot_be_made_anew);
     ADD(the_doctor_leaves_no_half_of_a_table_that_passes_for_the_whole);
     return unit_end();

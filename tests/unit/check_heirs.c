@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
@@ -302,6 +303,70 @@ TEST(who_cannot_have_one_is_told)
     enq_close(e);
 }
 
+/* --- a lock set --- */
+
+static int take_set_and_die(void *point)
+{
+    struct enq *e;
+    struct enq_grant g[2];
+    pid_t heir;
+    const struct enq_req *reqs[] = {
+        ENQ_REQ(.name = "n", .key = {"f"}, .mode = ENQ_MODE_X),
+        ENQ_REQ(.name = "n", .key = {"g"}, .mode = ENQ_MODE_X)};
+
+    setenv("ENQ_CRASH", point, 1);
+    e = unit_open();
+    ck_assert_int_ge(enq_life_fd(e), 0);
+    heir = fork();
+    if (heir == 0)
+        stay();
+    house->heir = heir;
+    enq_lock_set(e, reqs, LENGTH(reqs), g);
+    return 1;
+}
+
+static int try_g(struct enq *e)
+{
+    struct enq_grant g;
+    int rc = unit_lock(e, "n", "g", ENQ_MODE_X, &g);
+
+    if (rc == ENQ_OK)
+        want(ENQ_OK, enq_unlock(e, g.handle, g.token));
+    return rc;
+}
+
+/* The heirs go on with what it had, and of that it never had anything. */
+TEST(half_a_set_is_nobodys_though_its_taker_has_an_heir)
+{
+    static const char *const points[] = {
+        "set.begun:1", "set.member_held:1", "set.member_held:2"};
+    struct enq *e = unit_open();
+
+    house = unit_shared(sizeof(*house));
+    unit_killed(unit_fork(take_set_and_die, (void *)(uintptr_t)points[_i]));
+    want(ENQ_OK, try_f(e, unit_patience_ms()));
+    want(ENQ_OK, try_g(e));
+    ck_assert_int_eq(kill(house->heir, 0), 0);
+    unit_healthy(e);
+    end_heir();
+    enq_close(e);
+}
+
+TEST(a_set_that_was_taken_is_its_heirs)
+{
+    struct enq *e = unit_open();
+
+    house = unit_shared(sizeof(*house));
+    unit_killed(unit_fork(take_set_and_die, "set.committed:1"));
+    want(ENQ_TIMEDOUT, try_f(e, 100));
+    want(ENQ_BUSY, try_g(e));
+    end_heir();
+    eventually(try_f(e, 0) == ENQ_OK);
+    eventually(try_g(e) == ENQ_OK);
+    unit_healthy(e);
+    enq_close(e);
+}
+
 int main(void)
 {
     unit_begin("heirs");
@@ -315,5 +380,7 @@ int main(void)
     ADD(a_child_alone_is_no_heir);
     ADD(the_descriptor_is_close_on_exec_and_cannot_be_written_to);
     ADD(who_cannot_have_one_is_told);
+    ADD_LOOP(half_a_set_is_nobodys_though_its_taker_has_an_heir, 3);
+    ADD(a_set_that_was_taken_is_its_heirs);
     return unit_end();
 }

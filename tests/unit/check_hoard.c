@@ -184,6 +184,7 @@ TEST(a_page_with_one_lock_in_it_stays_where_it_is)
 {
     struct hoarder *h = begin(false, false, 7);
     struct enq *e = open_for(SLOTS);
+    uint32_t wanted = shm_load(&e->map->h->wanted);
     struct enq_grant g;
     int64_t began = unit_now_ms();
     char report[512];
@@ -192,6 +193,7 @@ TEST(a_page_with_one_lock_in_it_stays_where_it_is)
         want_why(ENQ_EFULL, lock_one(e, 1, false, &g), "is full");
     /* nobody is asked, and so nobody waited for */
     ck_assert_int_lt(unit_now_ms() - began, unit_patience_ms());
+    ck_assert_uint_eq(shm_load(&e->map->h->wanted), wanted);
     for (unsigned i = 0; i < SLOTS; i++)
         want(i % 7 ? ENQ_NOTHELD : ENQ_OK, enq_valid(e, h->g[i].handle));
     want(1, enq_doctor(e, 0, report, sizeof(report)));
@@ -286,6 +288,23 @@ TEST(our_own_pages_serve_both_sizes_at_once)
     enq_close(e);
 }
 
+TEST(the_only_page_there_is_serves_both_sizes_at_once)
+{
+    struct enq *e = open_for(SMALL_PER_PAGE);
+    struct thread *t = thread_enter(e->map);
+    struct entry *entry;
+    struct enq_grant g;
+
+    want(ENQ_OK, lock_one(e, 0, false, &g));
+    want(ENQ_OK, enq_unlock(e, g.handle, g.token));
+    want(ENQ_OK, slab_take_large(&e->session, t, &entry));
+    slab_give(&e->session, t, entry);
+    want(ENQ_OK, lock_one(e, 0, false, &g));
+    ck_assert_uint_eq(e->session.n_pages, 1);
+    unit_healthy(e);
+    enq_close(e);
+}
+
 /* --- given back one by one --- */
 
 TEST(only_a_page_with_nothing_in_it_is_given_up)
@@ -346,6 +365,7 @@ int main(void)
     ADD(what_lies_in_the_magazine_of_a_sleeping_thread_is_ours);
     ADD(our_own_pages_serve_both_sizes);
     ADD(our_own_pages_serve_both_sizes_at_once);
+    ADD(the_only_page_there_is_serves_both_sizes_at_once);
     ADD(only_a_page_with_nothing_in_it_is_given_up);
     ADD(a_thread_that_was_stripped_goes_on);
     return unit_end();

@@ -4,7 +4,10 @@
 #include "sync/life.h"
 
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -180,6 +183,47 @@ TEST(a_watcher_is_woken_by_a_death)
     unit_join(watching);
 }
 
+/* --- where the kernel answers not all questions --- */
+
+static bool refuse(int number)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {LENGTH(code), code};
+
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+static bool may_refuse(void)
+{
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0)
+        _exit(refuse(SYS_acct) ? 0 : 1);
+    return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+TEST(who_may_not_ask_for_the_robust_list_may_still_set_it)
+{
+    ck_assert_int_eq(life_possible(), 0);
+    ck_assert(refuse(SYS_get_robust_list));
+    ck_assert_int_eq(life_possible(), 0);
+    ck_assert(refuse(SYS_set_robust_list));
+    want_why(-EPERM, life_possible(), "set_robust_list");
+}
+
+TEST(who_may_not_set_the_robust_list_may_have_set_it_before)
+{
+    ck_assert(refuse(SYS_set_robust_list));
+    ck_assert_int_eq(life_possible(), 0);
+}
+
 /* --- clock and futex --- */
 
 TEST(the_coarse_clock_is_never_ahead_and_lags_within_its_bound)
@@ -250,6 +294,8 @@ TEST(a_wait_without_news_goes_on_to_be_one_for_several_words)
 
 int main(void)
 {
+    bool may = may_refuse();
+
     unit_begin("life");
     ADD(who_lives_is_not_dead);
     ADD(the_kernel_is_always_asked_to_wake_watchers);
@@ -261,6 +307,10 @@ int main(void)
     ADD(a_thread_that_ended_is_dead_though_its_process_lives);
     ADD(a_word_of_the_dead_is_alive_with_the_next);
     ADD(a_watcher_is_woken_by_a_death);
+    ADD_IF(may, "no seccomp",
+        who_may_not_ask_for_the_robust_list_may_still_set_it);
+    ADD_IF(may, "no seccomp",
+        who_may_not_set_the_robust_list_may_have_set_it_before);
     ADD(the_coarse_clock_is_never_ahead_and_lags_within_its_bound);
     ADD(waiting_ends_at_the_deadline_and_not_before);
     ADD(a_word_that_differs_is_not_slept_on);

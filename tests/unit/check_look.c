@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/attachment.h"
@@ -363,6 +364,26 @@ TEST(a_table_that_is_nearly_full_is_a_finding)
     enq_close(e);
 }
 
+/* As somebody may do to a file that is in use: what is gone would trap. */
+TEST(a_table_that_was_cut_off_is_not_looked_at)
+{
+    struct enq_stats s = {.size = sizeof(s)};
+    struct enq *e = unit_open();
+    char report[200];
+    struct stat st;
+    size_t total;
+
+    ck_assert_int_eq(stat(unit_space(), &st), 0);
+    ck_assert_int_eq(truncate(unit_space(), st.st_size - 4096), 0);
+    want_why(ENQ_ECORRUPT, enq_list(e, NULL, NULL, NULL, 0, &total), "cut off");
+    want_why(ENQ_ECORRUPT, enq_stat(e, &s), "cut off");
+    want_why(ENQ_ECORRUPT, enq_doctor(e, 0, report, sizeof(report)), "cut off");
+    ck_assert_int_eq(truncate(unit_space(), st.st_size), 0);
+    want(ENQ_OK, enq_list(e, NULL, NULL, NULL, 0, &total));
+    unit_healthy(e);
+    enq_close(e);
+}
+
 TEST(a_report_fits_its_room)
 {
     struct enq *e = unit_open();
@@ -399,6 +420,52 @@ TEST(a_dump_shows_what_there_is)
     ck_assert_ptr_nonnull(strstr(text, "owner \"you\""));
     close(fd);
     enq_close(e);
+}
+
+static pthread_barrier_t all_hold; /* and then: all may end */
+
+static void *lock_and_stay(void *e)
+{
+    struct enq_grant g;
+
+    want(ENQ_OK, lock_by(e, "a", "x", "you", &g));
+    pthread_barrier_wait(&all_hold);
+    pthread_barrier_wait(&all_hold);
+    return NULL;
+}
+
+static int times(const char *word, const char *text)
+{
+    int n = 0;
+
+    while ((text = strstr(text, word)) != NULL)
+        n++, text++;
+    return n;
+}
+
+TEST(a_dump_shows_each_session_and_each_thread)
+{
+    static char text[65536];
+    struct enq *e[3];
+    pthread_t threads[3];
+    char path[256];
+    int fd = open(unit_path("dump", path), O_RDWR | O_CREAT, 0600);
+
+    pthread_barrier_init(&all_hold, NULL, 4);
+    for (int i = 0; i < 3; i++) {
+        e[i] = unit_open();
+        pthread_create(&threads[i], NULL, lock_and_stay, e[i]);
+    }
+    pthread_barrier_wait(&all_hold);
+    want(ENQ_OK, enq_dump(e[0], fd));
+    pthread_barrier_wait(&all_hold);
+    ck_assert_int_gt((int)pread(fd, text, sizeof(text) - 1, 0), 0);
+    ck_assert_int_eq(times("\nsession ", text), 3);
+    ck_assert_int_ge(times("\nthread ", text), 3);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], NULL);
+        enq_close(e[i]);
+    }
 }
 
 TEST(a_dump_that_cannot_be_written_is_a_fault)
@@ -452,6 +519,37 @@ TEST(an_attachment_that_only_looks_sees_everything)
     enq_close(e);
 }
 
+static int hold_for_ever(void *nothing)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g;
+
+    (void)nothing;
+    want(ENQ_OK, lock_by(e, "a", "x", "you", &g));
+    return pause();
+}
+
+/* Who only looks does not clean up, and nobody else is there. */
+TEST(each_who_is_dead_and_not_cleaned_up_is_a_finding)
+{
+    struct enq *e = unit_open(), *r = open_to_look();
+    char report[1024], words[64];
+    pid_t dead[3];
+
+    for (int i = 0; i < 3; i++)
+        dead[i] = unit_fork(hold_for_ever, NULL);
+    eventually(stats(r).held == 3);
+    enq_close(e);
+    for (int i = 0; i < 3; i++)
+        unit_kill(dead[i]);
+    ck_assert_int_eq(enq_doctor(r, 0, report, sizeof(report)), 3);
+    for (int i = 0; i < 3; i++) {
+        snprintf(words, sizeof(words), "process %d is dead", (int)dead[i]);
+        ck_assert_ptr_nonnull(strstr(report, words));
+    }
+    enq_close(r);
+}
+
 TEST(an_attachment_that_only_looks_changes_nothing)
 {
     struct enq *e = unit_open(), *r = open_to_look();
@@ -490,10 +588,13 @@ int main(void)
     ADD(statistics_need_a_place_with_a_size);
     ADD_LOOP(a_table_that_is_nearly_empty_is_healthy, 5);
     ADD(a_table_that_is_nearly_full_is_a_finding);
+    ADD(a_table_that_was_cut_off_is_not_looked_at);
     ADD(a_report_fits_its_room);
     ADD(a_dump_shows_what_there_is);
+    ADD(a_dump_shows_each_session_and_each_thread);
     ADD(a_dump_that_cannot_be_written_is_a_fault);
     ADD(an_attachment_that_only_looks_sees_everything);
+    ADD(each_who_is_dead_and_not_cleaned_up_is_a_finding);
     ADD(an_attachment_that_only_looks_changes_nothing);
     return unit_end();
 }

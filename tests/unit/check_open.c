@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "api/options.h"
@@ -338,6 +339,38 @@ TEST(an_unlinked_space_gives_no_new_locks_but_takes_old_ones_back)
     removed(unlink_it, unit_space());
 }
 
+TEST(from_when_a_space_is_unlinked_nobody_is_granted_a_lock_in_it)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g;
+
+    unlink_it();
+    want_why(ENQ_EGONE, unit_lock(e, "n", "g", ENQ_MODE_S, &g), "removed");
+    enq_close(e);
+}
+
+static bool nothing_goes;
+
+int unlink(const char *path)
+{
+    if (!nothing_goes)
+        return (int)syscall(SYS_unlink, path);
+    errno = EACCES;
+    return -1;
+}
+
+TEST(a_space_that_could_not_be_unlinked_is_used_on)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g;
+
+    nothing_goes = true;
+    want_why(-EACCES, enq_unlink(unit_space()), "cannot remove");
+    nothing_goes = false;
+    want(ENQ_OK, unit_lock(e, "n", "g", ENQ_MODE_S, &g));
+    enq_close(e);
+}
+
 TEST(a_space_whose_file_is_removed_is_noticed)
 {
     removed(remove_the_file, "removed");
@@ -363,20 +396,6 @@ TEST(threads_may_open_and_close_at_once)
     ck_assert_uint_eq(done, 4);
 }
 
-/* glibc takes it from the helper thread's stack. */
-static __thread volatile char local[300 * 1024];
-
-TEST(a_program_with_much_thread_local_storage_opens_a_space)
-{
-    struct enq_grant g;
-    struct enq *e;
-
-    local[sizeof(local) - 1] = 1;
-    e = unit_open();
-    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_X, &g));
-    enq_close(e);
-}
-
 int main(void)
 {
     unit_begin("open");
@@ -397,8 +416,9 @@ int main(void)
     ADD(closing_nothing_is_fine);
     ADD(closing_releases_what_ends_with_the_session);
     ADD(an_unlinked_space_gives_no_new_locks_but_takes_old_ones_back);
+    ADD(from_when_a_space_is_unlinked_nobody_is_granted_a_lock_in_it);
+    ADD(a_space_that_could_not_be_unlinked_is_used_on);
     ADD(a_space_whose_file_is_removed_is_noticed);
     ADD(threads_may_open_and_close_at_once);
-    ADD(a_program_with_much_thread_local_storage_opens_a_space);
     return unit_end();
 }

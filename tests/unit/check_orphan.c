@@ -152,11 +152,11 @@ TEST(what_is_somebodys_is_not_told_of)
     want(ENQ_OK, enq_lock(other, &req, &g));
     want(ENQ_OK, enq_lock(other, &own, &of_own));
     ck_assert_uint_eq(walk(e, &w, 64), 0);
-    want_why(ENQ_REFUSED, enq_inherit_lock(e, g.handle, &info), "lives");
+    want_why(ENQ_REFUSED, enq_inherit_lock(e, g.handle, 0, &info), "lives");
     want(ENQ_OK, enq_abandon(other, g.handle, g.token));
     enq_close(other);
     ck_assert_uint_eq(walk(e, &w, 64), 0);
-    want(ENQ_REFUSED, enq_inherit_lock(e, g.handle, &info));
+    want(ENQ_REFUSED, enq_inherit_lock(e, g.handle, 0, &info));
     enq_close(e);
 }
 
@@ -168,18 +168,18 @@ TEST(one_is_taken_over_by_its_handle_and_by_nobody_else_then)
 
     leave(2, "p", _i != 0);
     ck_assert_uint_eq(walk(e, &w, 64), 2);
-    want(ENQ_OK, enq_inherit_lock(e, w.found[1].handle, &info));
+    want(ENQ_OK, enq_inherit_lock(e, w.found[1].handle, 0, &info));
     ck_assert_uint_eq(info.handle, w.found[1].handle);
     ck_assert_int_eq(info.pid, getpid());
     ck_assert_str_eq(info.peer, "p");
     ck_assert_uint_eq(info.orphaned, 0);
-    want(ENQ_REFUSED, enq_inherit_lock(other, w.found[1].handle, &before));
-    want(ENQ_REFUSED, enq_inherit_lock(e, w.found[1].handle, &before));
+    want(ENQ_REFUSED, enq_inherit_lock(other, w.found[1].handle, 0, &before));
+    want(ENQ_REFUSED, enq_inherit_lock(e, w.found[1].handle, 0, &before));
     w.at = 0;
     ck_assert_uint_eq(walk(other, &w, 64), 1);
     want(ENQ_OK, enq_renew(e, info.handle, info.token, TTL_MS));
     want(ENQ_OK, enq_unlock(e, info.handle, info.token));
-    want(ENQ_NOTHELD, enq_inherit_lock(e, info.handle, &info));
+    want(ENQ_NOTHELD, enq_inherit_lock(e, info.handle, 0, &info));
     unit_healthy(e);
     enq_close(other);
     enq_close(e);
@@ -194,7 +194,7 @@ static int inherits_and_dies(void *unused)
 
     (void)unused;
     ck_assert_uint_eq(walk(e, &w, 64), 3);
-    want(ENQ_OK, enq_inherit_lock(e, w.found[0].handle, &info));
+    want(ENQ_OK, enq_inherit_lock(e, w.found[0].handle, 0, &info));
     kill(getpid(), SIGKILL);
     return 1;
 }
@@ -228,9 +228,175 @@ TEST(a_kept_one_has_its_ttl_again)
     want(ENQ_OK, enq_lock(before, &req, &g));
     enq_close(before);
     ck_assert_int_eq(listed(e).ttl_left_ms, ENQ_FOREVER);
-    want(ENQ_OK, enq_inherit_lock(e, g.handle, &info));
+    want(ENQ_OK, enq_inherit_lock(e, g.handle, 0, &info));
     ck_assert_int_gt(info.ttl_left_ms, 0);
     ck_assert_uint_eq(info.token, g.token);
+    enq_close(e);
+}
+
+/* --- adopted for somebody --- */
+
+#define HEIR ((UINT64_C(1) << 63) - 1)
+
+/* What it had is an orphan that has no peer: its id. */
+static const char *left_optimistic(void)
+{
+    static char id[ENQ_ID_BYTES];
+    struct enq *e = unit_open();
+    struct enq_req req = leased("a", NULL);
+    struct enq_grant g;
+
+    req.mode = ENQ_MODE_O;
+    want(ENQ_OK, enq_lock(e, &req, &g));
+    want(ENQ_OK, enq_id(e, g.handle, id));
+    enq_close(e);
+    return id;
+}
+
+struct adopter {
+    const char *id;
+    bool closes, promotes;
+    struct enq_grant g;
+};
+
+static int adopts_and_goes(void *adopter)
+{
+    struct adopter *a = adopter;
+    struct enq *e = unit_open();
+
+    want(ENQ_OK, enq_adopt_for(e, a->id, HEIR, &a->g));
+    if (a->promotes)
+        want(ENQ_OK, enq_promote(e, a->g.handle, a->g.token, &a->g));
+    if (a->closes)
+        enq_close(e);
+    else
+        kill(getpid(), SIGKILL);
+    return 0;
+}
+
+/* By another process. In memory that both have. */
+static struct adopter *adopt_and_go(bool closes, bool promotes)
+{
+    struct adopter *a = unit_shared(sizeof(*a));
+
+    a->id = left_optimistic();
+    a->closes = closes;
+    a->promotes = promotes;
+    if (closes)
+        unit_join(unit_fork(adopts_and_goes, a));
+    else
+        unit_killed(unit_fork(adopts_and_goes, a));
+    return a;
+}
+
+/* Closed or killed; as it was, or promoted since. */
+TEST(one_adopted_for_somebody_is_inherited_by_his_number)
+{
+    struct enq *e = unit_open();
+    struct adopter *a = adopt_and_go(_i % 2 != 0, _i / 2 != 0);
+    struct enq_info info;
+    struct walk w = {0};
+
+    ck_assert_uint_eq(walk(e, &w, 64), 1);
+    ck_assert_uint_eq(w.found[0].handle, a->g.handle);
+    ck_assert_uint_eq(w.found[0].heir, HEIR);
+    ck_assert_str_eq(w.found[0].peer, "");
+    ck_assert_uint_eq(listed(e).heir, HEIR);
+    want_why(ENQ_REFUSED, enq_inherit_lock(e, a->g.handle, HEIR - 1, &info),
+        "another heir");
+    want(ENQ_REFUSED, enq_inherit_lock(e, a->g.handle, 0, &info));
+    want(ENQ_OK, enq_inherit_lock(e, a->g.handle, HEIR, &info));
+    ck_assert_uint_eq(info.token, a->g.token);
+    ck_assert_uint_eq(info.heir, HEIR);
+    ck_assert_int_eq(info.mode, a->promotes ? ENQ_MODE_E : ENQ_MODE_O);
+    ck_assert_int_eq(info.pid, getpid());
+    want_why(ENQ_REFUSED, enq_inherit_lock(e, a->g.handle, HEIR, &info),
+        "lives");
+    want(ENQ_OK, enq_unlock(e, info.handle, info.token));
+    want(ENQ_NOTHELD, enq_inherit_lock(e, info.handle, HEIR, &info));
+    unit_healthy(e);
+    enq_close(e);
+}
+
+static int inherits_promotes_and_dies(void *handle)
+{
+    struct enq *e = unit_open();
+    struct enq_info info;
+    struct enq_grant g;
+
+    want(ENQ_OK, enq_inherit_lock(e, *(enq_handle *)handle, HEIR, &info));
+    want(ENQ_OK, enq_promote(e, info.handle, info.token, &g));
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+TEST(it_goes_on_when_who_has_inherited_it_is_gone_in_turn)
+{
+    struct enq *e = unit_open();
+    struct adopter *a = adopt_and_go(false, false);
+    struct enq_info info;
+    struct walk w = {0};
+
+    unit_killed(unit_fork(inherits_promotes_and_dies, &a->g.handle));
+    ck_assert_uint_eq(walk(e, &w, 64), 1);
+    ck_assert_uint_eq(w.found[0].heir, HEIR);
+    want(ENQ_OK, enq_inherit_lock(e, a->g.handle, HEIR, &info));
+    ck_assert_int_eq(info.mode, ENQ_MODE_E);
+    ck_assert_uint_ne(info.token, a->g.token);
+    enq_close(e);
+}
+
+/* For himself, or for whom he says. */
+TEST(what_another_has_adopted_since_is_no_heirs_any_more)
+{
+    struct enq *e = unit_open(), *third = unit_open();
+    struct adopter *a = adopt_and_go(false, false);
+    struct enq_info info;
+    struct walk w = {0};
+    struct enq_grant g;
+
+    if (_i == 0)
+        want(ENQ_OK, enq_adopt(third, a->id, &g));
+    else
+        want(ENQ_OK, enq_adopt_for(third, a->id, 5, &g));
+    ck_assert_uint_eq(listed(e).heir, _i == 0 ? 0 : 5);
+    enq_close(third);
+    want(ENQ_REFUSED, enq_inherit_lock(e, a->g.handle, HEIR, &info));
+    ck_assert_uint_eq(walk(e, &w, 64), (unsigned)_i);
+    want(_i == 0 ? ENQ_REFUSED : ENQ_OK,
+        enq_inherit_lock(e, a->g.handle, 5, &info));
+    enq_close(e);
+}
+
+TEST(what_was_abandoned_is_no_heirs_any_more)
+{
+    struct enq *e = unit_open(), *other = unit_open();
+    struct enq_info info;
+    struct walk w = {0};
+    struct enq_grant g;
+
+    want(ENQ_OK, enq_adopt_for(other, left_optimistic(), HEIR, &g));
+    want(ENQ_OK, enq_abandon(other, g.handle, g.token));
+    enq_close(other);
+    ck_assert_uint_eq(walk(e, &w, 64), 0);
+    want(ENQ_REFUSED, enq_inherit_lock(e, g.handle, HEIR, &info));
+    enq_close(e);
+}
+
+TEST(an_heir_is_a_number_of_63_bits)
+{
+    struct enq *e = unit_open();
+    const char *id = left_optimistic();
+    struct enq_grant g;
+
+    want_why(-EINVAL, enq_adopt_for(e, id, 0, &g), "number");
+    want_why(-EINVAL, enq_adopt_for(e, id, HEIR + 1, &g), "number");
+    want_why(-EINVAL, enq_adopt_for(e, NULL, 1, &g), "no id");
+    want_why(-EINVAL, enq_adopt_for(e, id, 1, NULL), "nowhere");
+    want(ENQ_NOTHELD, enq_adopt_for(e, "another", 1, &g));
+    want(ENQ_OK, enq_adopt_for(e, id, 1, &g));
+    want(ENQ_REFUSED, enq_adopt_for(e, id, 1, &g));
+    ck_assert_uint_eq(listed(e).heir, 1);
     enq_close(e);
 }
 
@@ -249,10 +415,11 @@ TEST(both_need_room_and_more_than_a_look)
     want_why(-EINVAL, enq_orphans(e, &at, left, LENGTH(left) - 1, &got), "21");
     want_why(-EINVAL, enq_orphans(e, &at, left, LENGTH(left), NULL), "room");
     ck_assert_uint_eq(got, 0);
-    want_why(-EINVAL, enq_inherit_lock(e, 1, NULL), "nowhere");
-    want(ENQ_NOTHELD, enq_inherit_lock(e, 1, &info));
+    want_why(-EINVAL, enq_inherit_lock(e, 1, 0, NULL), "nowhere");
+    want(ENQ_NOTHELD, enq_inherit_lock(e, 1, 0, &info));
     want(-EROFS, enq_orphans(looker, &at, left, LENGTH(left), &got));
-    want(-EROFS, enq_inherit_lock(looker, 1, &info));
+    want(-EROFS, enq_inherit_lock(looker, 1, 0, &info));
+    want(-EROFS, enq_adopt_for(looker, "a", 1, &(struct enq_grant){0}));
     enq_close(looker);
     enq_close(e);
 }
@@ -268,6 +435,11 @@ int main(void)
     ADD_LOOP(one_is_taken_over_by_its_handle_and_by_nobody_else_then, 2);
     ADD(what_an_heir_leaves_is_told_of_as_his);
     ADD(a_kept_one_has_its_ttl_again);
+    ADD_LOOP(one_adopted_for_somebody_is_inherited_by_his_number, 4);
+    ADD(it_goes_on_when_who_has_inherited_it_is_gone_in_turn);
+    ADD_LOOP(what_another_has_adopted_since_is_no_heirs_any_more, 2);
+    ADD(what_was_abandoned_is_no_heirs_any_more);
+    ADD(an_heir_is_a_number_of_63_bits);
     ADD(both_need_room_and_more_than_a_look);
     return unit_end();
 }

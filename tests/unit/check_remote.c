@@ -47,6 +47,31 @@ static void lock_event_is(struct enq *e, int kind, int result)
     ck_assert_int_eq(event.result, result);
 }
 
+static void *test_for_nothing(void *arg)
+{
+    struct asker *a = arg;
+
+    a->rc = enq_lock(a->e,
+        ENQ_REQ(.name = "n", .key = {"k"}, .mode = ENQ_MODE_E,
+            .flags = ENQ_TEST),
+        NULL);
+    snprintf(a->why, sizeof(a->why), "%s", enq_why());
+    return NULL;
+}
+
+TEST(who_only_asks_whether_he_could_need_not_have_room_for_a_grant)
+{
+    struct asker a = {0};
+
+    fake_begin(&fake);
+    a.e = fake_open(&fake);
+    ck_assert_int_eq(pthread_create(&a.thread, NULL, test_for_nothing, &a), 0);
+    fake_hear(&fake, "\"eleLock\"");
+    fake_answer(&fake, DONE);
+    asker_end(&a, ENQ_OK);
+    fake_close(&fake, a.e);
+}
+
 /* --- lost, and sent again --- */
 
 TEST(an_answer_that_was_lost_is_asked_for_again_by_the_same_number)
@@ -274,6 +299,29 @@ TEST(a_lock_that_has_run_out_before_its_session_was_over_has_expired)
     fake_close(&fake, e);
 }
 
+static void *examine(void *arg)
+{
+    struct asker *a = arg;
+
+    a->rc = enq_doctor(a->e, 0, a->why, sizeof(a->why));
+    return NULL;
+}
+
+TEST(a_report_is_the_bridges)
+{
+    struct asker a = {0};
+
+    fake_begin(&fake);
+    a.e = fake_open(&fake);
+    ck_assert_int_eq(pthread_create(&a.thread, NULL, examine, &a), 0);
+    fake_hear(&fake, "\"OP\":\"doctor\"");
+    fake_answer(&fake,
+        DONE ",\"FINDINGS\":2,\"REPORT\":\"this\\nand that\\n\"");
+    asker_end(&a, 2);
+    ck_assert_str_eq(a.why, "this\nand that\n");
+    fake_close(&fake, a.e);
+}
+
 TEST(a_connection_that_is_gone_is_an_event)
 {
     struct enq *e;
@@ -372,7 +420,7 @@ TEST(who_has_nothing_to_say_pings_and_leaves_who_does_not_answer)
     struct enq *e;
 
     fake_begin(&fake);
-    fake.keepalive_ms = 100;
+    fake.keepalive_ms = 400;
     e = fake_open(&fake);
     fake_hear(&fake, "\"ping\"");
     while (fake_hear_within(&fake, 2000)) /* until it hangs up */
@@ -483,7 +531,9 @@ TEST(what_is_for_processes_of_the_host_is_refused)
     fake_begin(&fake);
     e = fake_open(&fake);
     want_why(-EOPNOTSUPP, enq_inherit(e, &info, 1, &got), "enq_inherit");
-    want_why(-EOPNOTSUPP, enq_inherit_lock(e, 1, &info), "enq_inherit_lock");
+    want_why(-EOPNOTSUPP, enq_inherit_lock(e, 1, 0, &info), "enq_inherit_lock");
+    want_why(-EOPNOTSUPP, enq_adopt_for(e, "x", 1, &(struct enq_grant){0}),
+        "enq_adopt_for");
     want_why(-EOPNOTSUPP, enq_orphans(e, &at, left, LENGTH(left), &got),
         "enq_orphans");
     want_why(-EOPNOTSUPP, enq_abandon(e, 77, 0), "enq_abandon");
@@ -519,6 +569,7 @@ TEST(a_child_of_fork_has_no_session)
 int main(void)
 {
     unit_begin("remote");
+    ADD(who_only_asks_whether_he_could_need_not_have_room_for_a_grant);
     ADD(an_answer_that_was_lost_is_asked_for_again_by_the_same_number);
     ADD(what_was_not_answered_is_sent_again_in_its_order);
     ADD(of_a_wait_that_is_asked_for_again_what_is_left_is_told);
@@ -528,6 +579,7 @@ int main(void)
     ADD(a_set_that_comes_too_late_is_given_back_whole);
     ADD(the_locks_of_a_session_that_is_over_are_lost);
     ADD(a_lock_that_has_run_out_before_its_session_was_over_has_expired);
+    ADD(a_report_is_the_bridges);
     ADD(a_connection_that_is_gone_is_an_event);
     ADD(what_happened_to_a_lock_meanwhile_is_asked_for);
     ADD(each_news_of_a_lock_is_told_once_and_in_order);

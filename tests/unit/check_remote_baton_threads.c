@@ -9,6 +9,7 @@
 
 #include "base/atomic.h"
 #include "fake.h"
+#include "remote/client.h"
 
 #define GRANTED "\"RC\":\"0\",\"RESULT\":0,\"HANDLE\":\"77\",\"TOKEN\":\"1001\""
 #define DONE "\"RC\":\"0\",\"RESULT\":0"
@@ -127,6 +128,44 @@ TEST(of_two_who_wait_each_is_answered_when_his_answer_comes)
     fake_close(&fake, e);
 }
 
+/* Whoever takes a lock out of an answer stands still at the first allocation,
+   while that is wanted. */
+static uint32_t stand_still, stands;
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    while (size == sizeof(struct held) && shm_load_acquire(&stand_still)) {
+        shm_store_release(&stands, 1);
+        unit_nap();
+    }
+    return __real_calloc(n, size);
+}
+
+/* By another thread, until its own would have said that nobody answers. */
+TEST(who_is_being_answered_when_his_time_is_over_has_his_answer)
+{
+    struct asker a = {0}, b = {0};
+    struct enq *e = begin();
+
+    wait_for_lock(&a, e, &asked[0]);
+    usleep(20000); /* a reads: if b did, he could not look at the clock */
+    asker_begin(&b, e, ENQ_REQ(.name = "n", .key = {"l"}, .mode = ENQ_MODE_E));
+    fake_hear(&fake, "\"eleLock\"");
+    shm_store_release(&stand_still, 1);
+    fake_answer(&fake, GRANTED);
+    eventually(shm_load_acquire(&stands));
+    usleep((SLACK_MS + 500) * 1000);
+    shm_store_release(&stand_still, 0);
+    asker_end(&b, ENQ_OK);
+    ck_assert_uint_eq(b.grant.handle, 77);
+    fake_answer(&asked[0], DONE ",\"HANDLE\":\"78\",\"TOKEN\":\"1002\"");
+    asker_end(&a, ENQ_OK);
+    fake_close(&fake, e);
+}
+
 TEST(who_calls_is_answered_while_another_waits)
 {
     struct asker a = {0};
@@ -214,6 +253,7 @@ int main(void)
     ADD(an_event_is_heard_of_after_calls);
     ADD(an_event_is_heard_of_while_a_caller_waits);
     ADD_LOOP(of_two_who_wait_each_is_answered_when_his_answer_comes, 4);
+    ADD(who_is_being_answered_when_his_time_is_over_has_his_answer);
     ADD(who_calls_is_answered_while_another_waits);
     ADD(who_waits_goes_on_at_the_next_connection);
     ADD(a_bridge_that_falls_silent_is_left_while_a_caller_reads);

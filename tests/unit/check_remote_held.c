@@ -1,13 +1,28 @@
 /*
  * check_remote_held.c - what the client of a bridge remembers of its locks.
  */
+#include <errno.h>
+#include <poll.h>
+
 #include "fake.h"
 
 #define DONE "\"RC\":\"0\",\"RESULT\":0"
 #define A_LOCK                                                                 \
     ENQ_REQ(.name = "n", .key = {"k"}, .mode = ENQ_MODE_E, .ttl_ms = 600000)
 
+#define GRANTED DONE ",\"HANDLE\":\"77\",\"TOKEN\":\"1001\""
+
 static struct fake fake;
+
+static void granted(struct enq *e, struct asker *a)
+{
+    asker_begin(a, e, A_LOCK);
+    fake_hear(&fake, "\"eleLock\"");
+    fake_answer(&fake, GRANTED);
+    asker_end(a, ENQ_OK);
+}
+
+/* --- what is remembered, and for how long --- */
 
 #define GONE_KEPT 4096u
 #define GONE (GONE_KEPT + 100)
@@ -79,9 +94,194 @@ TEST(of_what_is_gone_so_many_are_remembered)
     fake_close(&fake, e);
 }
 
+static void *give_back_set(void *arg)
+{
+    struct asker *a = arg;
+
+    a->rc = enq_unlock_set(a->e, &a->grant, 1);
+    return NULL;
+}
+
+/* What the bridge says of it then is of nobody here; and it is asked again. */
+TEST(what_was_given_back_is_forgotten)
+{
+    struct asker a = {0};
+    struct enq *e;
+
+    fake_begin(&fake);
+    e = fake_open(&fake);
+    ck_assert_int_ge(enq_fd(e), 0);
+    granted(e, &a);
+    if (_i == 0)
+        asker_begin(&a, e, NULL);
+    else
+        ck_assert_int_eq(pthread_create(&a.thread, NULL, give_back_set, &a), 0);
+    fake_hear(&fake, "\"77\"");
+    fake_answer(&fake, DONE);
+    asker_end(&a, ENQ_OK);
+    fake_say(&fake,
+        "{\"EVENT\":\"expired\",\"RESULT\":6,\"HANDLE\":\"77\","
+        "\"TOKEN\":\"1001\"}\n");
+    asker_begin_valid(&a, e, 77);
+    fake_hear(&fake, "\"OP\":\"valid\"");
+    fake_answer(&fake, "\"RC\":\"4\",\"RESULT\":5,\"MSG\":\"gone\"");
+    asker_end(&a, ENQ_NOTHELD);
+    want(ENQ_PENDING, enq_next(e, &(struct enq_event){0}));
+    fake_close(&fake, e);
+}
+
+/* Of a lock that is held, or that is gone. */
+TEST(news_from_before_the_descriptor_are_told)
+{
+    struct enq_event event;
+    struct asker a = {0};
+    struct enq *e;
+
+    fake_begin(&fake);
+    e = fake_open(&fake);
+    granted(e, &a);
+    fake_say(&fake,
+        "{\"EVENT\":\"%s\",\"RESULT\":%d,\"HANDLE\":\"77\","
+        "\"TOKEN\":\"1001\",\"OWNER\":\"other\"}\n",
+        _i == 0 ? "blocking" : "expired", _i == 0 ? 0 : 6);
+    a.grant.handle = 5; /* whose answer comes behind the news */
+    asker_begin(&a, e, NULL);
+    fake_hear(&fake, "\"5\"");
+    fake_answer(&fake, DONE);
+    asker_end(&a, ENQ_OK);
+    ck_assert_int_ge(enq_fd(e), 0);
+    ck_assert_int_eq(poll(&(struct pollfd){.fd = enq_fd(e), .events = POLLIN},
+                         1, 0),
+        1);
+    want(ENQ_OK, enq_next(e, &event));
+    ck_assert_int_eq(event.kind,
+        _i == 0 ? ENQ_EVENT_BLOCKING : ENQ_EVENT_EXPIRED);
+    ck_assert_uint_eq(event.grant.handle, 77);
+    want(ENQ_PENDING, enq_next(e, &event));
+    fake_close(&fake, e);
+}
+
+/* --- giving back --- */
+
+#define MORE_THAN_FIT 70 /* under way at once */
+
+static bool is_given_back(void)
+{
+    return strstr(fake.line, "\"HANDLE\":\"77\"") != NULL;
+}
+
+/* All that comes is answered; until it is the one that gives back, or nothing
+   comes any more. */
+static bool answer_until_given_back(void)
+{
+    while (fake_hear_within(&fake, 500)) {
+        if (is_given_back())
+            return true;
+        fake_answer(&fake, DONE);
+    }
+    return false;
+}
+
+/* It came too late, and is to be given back once there is room for that. By
+   then the session may be over: in another one it is not ours to give. */
+TEST(what_waits_to_be_given_back_ends_with_its_session)
+{
+    static struct asker a[MORE_THAN_FIT];
+    unsigned long long number;
+    struct asker late = {0};
+    bool resumed = _i == 0;
+    struct enq *e;
+
+    fake_begin(&fake);
+    e = fake_open(&fake);
+    asker_begin(&late, e, A_LOCK);
+    fake_hear(&fake, "\"eleLock\"");
+    number = fake_number(&fake);
+    asker_end(&late, -ETIMEDOUT);
+    for (int i = 0; i < MORE_THAN_FIT; i++) {
+        a[i].grant.handle = (enq_handle)i + 1000;
+        asker_begin(&a[i], e, NULL);
+    }
+    while (fake_hear_within(&fake, 300))
+        continue; /* no more are under way than that */
+    fake_answer_to(&fake, number, GRANTED);
+    while (fake_hear_within(&fake, 300))
+        ck_assert(!is_given_back());
+    fake_cut(&fake);
+    fake_greet(&fake, resumed ? "one" : "two", resumed);
+    ck_assert_int_eq(answer_until_given_back(), resumed);
+    if (resumed) {
+        fake_answer(&fake, DONE);
+        ck_assert(!answer_until_given_back());
+    }
+    for (int i = 0; i < MORE_THAN_FIT; i++)
+        pthread_join(a[i].thread, NULL);
+    fake_close(&fake, e);
+}
+
+/* --- what is left of a set --- */
+
+static void *ask_set(void *arg)
+{
+    struct asker *a = arg;
+    const struct enq_req *reqs[] = {A_LOCK,
+        ENQ_REQ(.name = "n", .key = {"l"}, .mode = ENQ_MODE_E),
+        ENQ_REQ(.name = "n", .key = {"m"}, .mode = ENQ_MODE_E)};
+    struct enq_grant grants[3];
+
+    a->rc = enq_lock_set(a->e, reqs, 3, grants);
+    return NULL;
+}
+
+static void hear_unlock(const char *grant)
+{
+    do
+        ck_assert(fake_hear_within(&fake, 10000));
+    while (strstr(fake.line, "ping") != NULL);
+    ck_assert_ptr_nonnull(strstr(fake.line, "\"OP\":\"2\""));
+    ck_assert_ptr_nonnull(strstr(fake.line, grant));
+    fake_answer(&fake, DONE);
+}
+
+/* It was granted, and the answer lost with the bridge; of what the next one has
+   taken over a lock has run out. We have none of it, and so keep none: nobody
+   else would give it back. */
+TEST(of_a_set_that_has_lost_a_lock_the_others_are_given_back)
+{
+    struct asker a = {0};
+    bool is_wanted = _i == 0;
+    unsigned long long number;
+    struct enq *e;
+
+    fake_begin(&fake);
+    a.e = e = fake_open(&fake);
+    ck_assert_int_eq(pthread_create(&a.thread, NULL, ask_set, &a), 0);
+    fake_hear(&fake, "\"OP\":\"set\"");
+    number = fake_number(&fake);
+    if (!is_wanted)
+        asker_end(&a, -ETIMEDOUT);
+    fake_cut(&fake);
+    fake_greet(&fake, "one", true);
+    fake_hear(&fake, "\"OP\":\"set\"");
+    ck_assert_uint_eq(fake_number(&fake), number);
+    fake_answer(&fake,
+        "\"RC\":\"4\",\"RESULT\":5,\"MSG\":\"gone\",\"GRANTS\":["
+        "{\"HANDLE\":\"77\",\"TOKEN\":\"1001\"},"
+        "{\"HANDLE\":\"79\",\"TOKEN\":\"1003\"}]");
+    if (is_wanted)
+        asker_end(&a, ENQ_NOTHELD);
+    hear_unlock("\"HANDLE\":\"77\",\"TOKEN\":\"1001\"");
+    hear_unlock("\"HANDLE\":\"79\",\"TOKEN\":\"1003\"");
+    fake_close(&fake, e);
+}
+
 int main(void)
 {
     unit_begin("remote_held");
     ADD_LOOP(of_what_is_gone_so_many_are_remembered, 2);
+    ADD_LOOP(what_was_given_back_is_forgotten, 2);
+    ADD_LOOP(news_from_before_the_descriptor_are_told, 2);
+    ADD_LOOP(what_waits_to_be_given_back_ends_with_its_session, 2);
+    ADD_LOOP(of_a_set_that_has_lost_a_lock_the_others_are_given_back, 2);
     return unit_end();
 }

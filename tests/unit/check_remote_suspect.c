@@ -5,6 +5,21 @@
  * they are ours. Against a fake bridge; tests/net/suspect.py has a real one.
  */
 #include "by_hand.h"
+#include "remote/client.h"
+
+/* There is no memory for a call, and how often there was none. */
+static uint32_t no_memory, n_refused;
+
+void *__real_malloc(size_t n);
+void *__wrap_malloc(size_t n);
+
+void *__wrap_malloc(size_t n)
+{
+    if (n != sizeof(struct call) || !shm_load_acquire(&no_memory))
+        return __real_malloc(n);
+    shm_store_release(&n_refused, n_refused + 1);
+    return NULL;
+}
 
 /* A step of the wall clock, of whoever asks for it. */
 static int64_t step_s;
@@ -93,7 +108,7 @@ TEST(a_step_of_the_wall_clock_changes_nothing)
     for (size_t i = 0; i < LENGTH(steps); i++) {
         __atomic_store_n(&step_s, steps[i], 5);
         pass_ms(PING_MS);
-        answer_ping();
+        answer_ping_of(e);
         want(ENQ_OK, enq_valid(e, 77));
         want(ENQ_OK, enq_valid(e, 78));
     }
@@ -339,6 +354,24 @@ TEST(too_late_they_are_lost)
     fake_close(&fake, e);
 }
 
+TEST(of_a_lock_that_there_was_no_memory_to_ask_about_is_asked_later)
+{
+    struct enq *e = begin(GRACE_MS);
+
+    granted(e, A_LOCK, GRANTED("77"));
+    cut_for_too_long(e);
+    shm_store_release(&no_memory, 1);
+    fake_greet(&fake, "one", true);
+    eventually(shm_load_acquire(&n_refused) > 0);
+    want(ENQ_ELEASE, enq_valid(e, 77));
+    shm_store_release(&no_memory, 0);
+    pass_ms(PING_MS);
+    hear("\"valid\",\"HANDLE\":\"77\"", true);
+    fake_answer(&fake, OURS);
+    eventually(enq_valid(e, 77) == ENQ_OK);
+    fake_close(&fake, e);
+}
+
 #define MANY 150
 
 TEST(more_than_a_window_of_suspects_are_all_asked_about)
@@ -374,7 +407,7 @@ TEST(who_is_idle_asks_often_enough_to_stay_sure)
         pass_ms(PING_MS - 1);
         ck_assert(!fake_hear_within(&fake, PING_MS / 2)); /* nor more often */
         pass_ms(1);
-        answer_ping();
+        answer_ping_of(e);
         want(ENQ_OK, enq_valid(e, 77));
     }
     no_event(e);
@@ -400,7 +433,7 @@ TEST(who_only_waits_and_hears_asks_as_well)
             fake_say(&fake,
                 "{\"EVENT\":\"expiring\",\"RESULT\":0,\"HANDLE\":\"77\","
                 "\"TOKEN\":\"1001\"}\n");
-            answer_ping();
+            answer_ping_of(e);
             want(ENQ_OK, enq_valid(e, 77));
         }
         fake_answer_to(&fake, number, GRANTED("78"));
@@ -523,6 +556,7 @@ int main(void)
     ADD(what_is_not_ours_again_yet_stays_suspect_when_it_is_cut_off_again);
     ADD_LOOP(resumed_late_what_is_gone_is_told, LENGTH(lost));
     ADD(too_late_they_are_lost);
+    ADD(of_a_lock_that_there_was_no_memory_to_ask_about_is_asked_later);
     ADD(more_than_a_window_of_suspects_are_all_asked_about);
     ADD(who_is_idle_asks_often_enough_to_stay_sure);
     ADD(who_only_waits_and_hears_asks_as_well);

@@ -6,10 +6,15 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "api/attachment.h"
+#include "base/point.h"
+#include "table/heal.h"
 #include "unit.h"
+
+#define NOBODY 1u /* no thread has generation 0: a dead one's */
 
 static unsigned raised(const struct enq *e)
 {
@@ -164,6 +169,147 @@ static int work(void *arg)
     return 0;
 }
 
+static struct gate *gate;
+
+static void all_shards_are_of(struct map *map, uint32_t word)
+{
+    for (uint32_t i = 0; i < SHARDS; i++)
+        map->shards[i].word = word;
+}
+
+/* Frees the gate; but somebody dies in each shard meanwhile, and of these
+   nothing can be made anew. */
+static int heals_once(struct map *map, struct thread *t)
+{
+    (void)t;
+    if (gate->word != NOBODY)
+        return ENQ_ECORRUPT;
+    gate->word = 0;
+    all_shards_are_of(map, NOBODY);
+    return 0;
+}
+
+/* Beside a generic lock a concrete one needs its shard's word, too. */
+static const struct {
+    enum enq_mode mode;
+    int64_t wait_ms;
+} guarded[] = {{ENQ_MODE_S, 0}, {ENQ_MODE_X, ENQ_FOREVER}};
+
+static struct gate *gate_of(const struct enq *e, enq_handle handle)
+{
+    uint64_t state;
+
+    return &e->map->gates[gate_of_hash(entry_of_handle(e->map, handle, &state)
+                                           ->name_hash)];
+}
+
+TEST(whose_shard_cannot_be_had_is_neither_granted_nor_in_the_queue)
+{
+    struct enq_stats stats = {.size = sizeof(stats)};
+    struct enq *e = unit_open();
+    struct enq_grant wide, g;
+
+    want(ENQ_OK, unit_lock(e, "n", "@", ENQ_MODE_S, &wide));
+    gate = gate_of(e, wide.handle);
+    gate->word = NOBODY;
+    e->map->heal = heals_once;
+    want(ENQ_ECORRUPT,
+        enq_lock(e,
+            ENQ_REQ(.name = "n", .key = {"f"}, .mode = guarded[_i].mode,
+                .owner = "other", .wait_ms = guarded[_i].wait_ms),
+            &g));
+    for (uint32_t i = 0; i < SHARDS; i++)
+        ck_assert_uint_eq(e->map->shards[i].word, NOBODY);
+    all_shards_are_of(e->map, 0);
+    e->map->heal = heal;
+    want(ENQ_OK, enq_stat(e, &stats));
+    ck_assert_uint_eq(stats.held, 1);
+    ck_assert_uint_eq(stats.waiting, 0);
+    want(ENQ_OK, enq_unlock(e, wide.handle, wide.token));
+    ck_assert_uint_eq(raised(e), 0);
+    unit_healthy(e);
+    enq_close(e);
+}
+
+/* --- whose words are held when something changes --- */
+
+/* What is done to one concrete lock beside a generic one: what it passes. */
+static const char *const changes[] = {"lock.linked", "lock.granted",
+    "lock.queued", "grant.token", "grant.stored", "promote.token",
+    "promote.stored", "demote.stored", "adopt.signed", "adopt.stored",
+    "unlock.unlinked"};
+
+static struct {
+    uint32_t *word; /* of the concrete lock's shard */
+    unsigned passed[LENGTH(changes)];
+    const char *unguarded;
+} change;
+
+static void see_change(const struct point *p)
+{
+    for (size_t i = 0; i < LENGTH(changes); i++)
+        if (strcmp(p->name, changes[i]) == 0) {
+            change.passed[i]++;
+            if (shm_load(change.word) == 0)
+                change.unguarded = changes[i];
+        }
+}
+
+static struct enq_grant lock_kept(struct enq *e)
+{
+    struct enq_grant g;
+
+    want(ENQ_OK,
+        enq_lock(e,
+            ENQ_REQ(.name = "n", .key = {"f"}, .mode = ENQ_MODE_O,
+                .owner = "one", .id = "it", .on_death = ENQ_DEATH_KEEP),
+            &g));
+    return g;
+}
+
+static void change_in_all_ways(struct enq *e, struct enq *before)
+{
+    struct enq_grant g = lock_kept(before), next;
+    uint64_t ticket;
+
+    enq_close(before);
+    want(ENQ_OK, enq_adopt(e, "it", &g));
+    want(ENQ_OK, enq_promote(e, g.handle, g.token, &g));
+    want(ENQ_PENDING,
+        enq_start(e,
+            ENQ_REQ(.name = "n", .key = {"f"}, .mode = ENQ_MODE_S,
+                .owner = "two", .wait_ms = ENQ_FOREVER),
+            &next, &ticket));
+    want(ENQ_OK, enq_demote(e, g.handle, g.token));
+    want(ENQ_OK, enq_unlock(e, g.handle, g.token));
+}
+
+/* The gate, which it holds as well, keeps out those of its own name only. */
+TEST(beside_a_generic_lock_whatever_changes_one_holds_its_shards_word)
+{
+    struct enq *e = unit_open();
+    struct enq_grant wide, g;
+    uint64_t state;
+
+    want(ENQ_OK,
+        enq_lock(e, ENQ_REQ(.name = "n", .key = {"g", "@"}, .mode = ENQ_MODE_S),
+            &wide));
+    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_S, &g));
+    change.word =
+        &e->map
+             ->shards[shard_of_hash(entry_of_handle(e->map, g.handle, &state)
+                                        ->hash)]
+             .word;
+    want(ENQ_OK, enq_unlock(e, g.handle, g.token));
+    point_hook = see_change;
+    change_in_all_ways(e, unit_open());
+    point_hook = NULL;
+    ck_assert_msg(change.unguarded == NULL, "%s", change.unguarded);
+    for (size_t i = 0; i < LENGTH(changes); i++)
+        ck_assert_msg(change.passed[i] > 0, "%s", changes[i]);
+    enq_close(e);
+}
+
 TEST(generic_and_concrete_locks_exclude_each_other_between_processes)
 {
     struct worker w[6];
@@ -206,6 +352,9 @@ int main(void)
     ADD(a_refused_generic_request_leaves_the_gate_down);
     ADD(a_generic_request_sees_the_one_lock_in_its_way);
     ADD(names_that_share_a_gate_do_not_conflict);
+    ADD_LOOP(whose_shard_cannot_be_had_is_neither_granted_nor_in_the_queue,
+        LENGTH(guarded));
+    ADD(beside_a_generic_lock_whatever_changes_one_holds_its_shards_word);
     ADD(generic_and_concrete_locks_exclude_each_other_between_processes);
     ADD(tokens_grow_over_concrete_and_generic_grants);
     return unit_end();

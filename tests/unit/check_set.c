@@ -156,6 +156,21 @@ TEST(an_id_that_is_taken_refuses_the_whole_set)
     ends(e);
 }
 
+TEST(a_set_that_was_given_back_says_nothing_in_place_of_what_went_wrong_before)
+{
+    struct enq *e = unit_open();
+    struct enq_grant none = {.handle = 1};
+    struct party p;
+
+    invite(&p, e, "A", ENQ_MODE_X, "a b", 0);
+    want(ENQ_OK, come(&p));
+    want_why(-EINVAL, enq_unlock_set(e, NULL, 1), "no grants");
+    want(ENQ_OK, enq_unlock_set(e, p.g, p.n));
+    ck_assert_ptr_nonnull(strstr(enq_why(), "no grants"));
+    want_why(ENQ_NOTHELD, enq_unlock_set(e, &none, 1), "cannot unlock all");
+    ends(e);
+}
+
 int main(void)
 {
     unit_begin("set");
@@ -166,5 +181,6 @@ int main(void)
     ADD(a_set_has_one_owner_and_one_patience);
     ADD(a_test_of_a_set_takes_nothing);
     ADD(an_id_that_is_taken_refuses_the_whole_set);
+    ADD(a_set_that_was_given_back_says_nothing_in_place_of_what_went_wrong_before);
     return unit_end();
 }

@@ -114,6 +114,28 @@ TEST(a_lock_that_another_thread_gave_back_makes_room)
     enq_close(e);
 }
 
+TEST(one_that_another_thread_gave_back_is_taken_before_a_new_page)
+{
+    struct enq_grant g[SMALL_PER_PAGE], more;
+    struct enq *e = open_for(210);
+    void *pair[2] = {e, &g[5]};
+    pthread_t thread;
+
+    take(e, LENGTH(g), g);
+    ck_assert_uint_eq(e->session.n_pages, 1);
+    pthread_create(&thread, NULL, give_back_one, pair);
+    pthread_join(thread, NULL);
+    want(ENQ_OK, unit_lock(e, "n", "more", ENQ_MODE_X, &more));
+    ck_assert_uint_eq(e->session.n_pages, 1);
+    pair[1] = &more; /* and again, at once */
+    pthread_create(&thread, NULL, give_back_one, pair);
+    pthread_join(thread, NULL);
+    want(ENQ_OK, unit_lock(e, "n", "more", ENQ_MODE_X, &more));
+    ck_assert_uint_eq(e->session.n_pages, 1);
+    unit_healthy(e);
+    enq_close(e);
+}
+
 static int fill_and_exit(void *e_parent)
 {
     struct enq_grant g[42];
@@ -271,6 +293,24 @@ TEST(a_large_entry_that_is_given_back_lies_at_hand)
     enq_close(e);
 }
 
+/* Of one that was taken away its holder is still to hear; but there is need. */
+TEST(what_is_gone_makes_room_at_once_where_there_is_none)
+{
+    struct enq_grant g[SMALL_PER_PAGE];
+    struct enq *e = open_for(SMALL_PER_PAGE);
+    struct thread *t = thread_enter(e->map);
+    char id[ENQ_ID_BYTES];
+    struct entry *entry;
+
+    take(e, LENGTH(g), g);
+    want(ENQ_OK, enq_id(e, g[7].handle, id));
+    want(ENQ_OK, enq_break(e, id));
+    want(ENQ_OK, slab_take(&e->session, t, &entry));
+    slab_give(&e->session, t, entry);
+    unit_healthy(e);
+    enq_close(e);
+}
+
 /* --- handles --- */
 
 TEST(a_handle_is_never_used_for_another_lock)
@@ -345,11 +385,13 @@ int main(void)
         LENGTH(slots_of));
     ADD(a_full_table_loses_nothing_and_counts_who_filled_it);
     ADD(a_lock_that_another_thread_gave_back_makes_room);
+    ADD(one_that_another_thread_gave_back_is_taken_before_a_new_page);
     ADD(slabs_of_a_dead_session_are_used_again);
     ADD(slabs_of_a_closed_session_are_used_again);
     ADD(slabs_of_a_closed_session_are_used_before_new_ones);
     ADD(payloads_around_the_small_size_are_kept_whole);
     ADD(the_largest_request_is_kept_whole);
+    ADD(what_is_gone_makes_room_at_once_where_there_is_none);
     ADD(large_entries_are_given_back_and_taken_again);
     ADD(a_large_entry_that_is_given_back_lies_at_hand);
     ADD(a_handle_is_never_used_for_another_lock);

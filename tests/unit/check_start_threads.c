@@ -65,7 +65,7 @@ static void *start_and_cancel(void *arg)
         int rc = enq_start(team->e,
             ENQ_REQ(.name = "n", .key = {a_field(m)}, .mode = a_mode(m),
                 .wait_ms = 1 + (int64_t)(unit_random(&m->dice) % 50),
-                .ttl_ms = 5000, .heartbeat_ms = 3),
+                .ttl_ms = 60000, .heartbeat_ms = 3),
             &g, &ticket);
         if (rc == ENQ_OK) {
             rc = enq_unlock(team->e, g.handle, g.token);
@@ -118,7 +118,7 @@ static void *lock_with_heartbeats(void *arg)
     while (shm_load(&m->team->working) > 0) {
         int rc = enq_lock(m->team->e,
             ENQ_REQ(.name = "n", .key = {a_field(m)}, .mode = a_mode(m),
-                .wait_ms = 20, .ttl_ms = 5000, .heartbeat_ms = 1),
+                .wait_ms = 20, .ttl_ms = 60000, .heartbeat_ms = 1),
             &g);
         if (rc == ENQ_TIMEDOUT)
             continue;

@@ -193,6 +193,28 @@ static unsigned long long blocked_signals(const char *task)
 }
 
 /* Blocked, a fault would end the process past the handler that it has. */
+static void *open_and_close(void *space)
+{
+    struct enq *e;
+
+    want(ENQ_OK, enq_open(&e, space, NULL));
+    enq_close(e);
+    return NULL;
+}
+
+/* It lives on for another, and would keep the file and the memory of this. */
+TEST(the_helper_thread_leaves_a_space_with_its_last_attachment)
+{
+    struct enq *e = unit_open();
+    unsigned before = fds();
+    char second[256];
+
+    unit_path("second", second);
+    in_thread(open_and_close, second);
+    ck_assert_uint_eq(fds(), before);
+    enq_close(e);
+}
+
 TEST(a_thread_of_the_library_takes_no_signal_but_its_own_faults)
 {
     static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL};
@@ -384,6 +406,37 @@ TEST(there_is_room_for_so_many_threads_and_no_more)
     enq_close(c.e);
 }
 
+static void *close_it(void *e)
+{
+    enq_close(e);
+    return NULL;
+}
+
+/* The helper thread, which has one, does it for him: what ends with the session
+   is given on at once, with no tick that would find out. */
+TEST(who_closes_and_finds_no_room_for_his_thread_gives_all_back)
+{
+    struct enq *e, *other;
+    struct enq_event event = {0};
+    struct enq_grant g;
+    uint64_t ticket;
+
+    setenv("ENQ_TICK_MS", "60000", 1);
+    e = unit_open();
+    other = unit_open();
+    want(ENQ_OK, unit_lock(e, "n", "a", ENQ_MODE_X, &g));
+    want(ENQ_PENDING,
+        enq_start(other,
+            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
+                .wait_ms = ENQ_FOREVER),
+            &g, &ticket));
+    fill_all_but(e->map, 0);
+    in_thread(close_it, e);
+    eventually(enq_next(other, &event) == ENQ_OK);
+    want(ENQ_OK, event.result);
+    enq_close(other);
+}
+
 int main(void)
 {
     unit_begin("thread");
@@ -394,6 +447,7 @@ int main(void)
         slots_of_the_dead_are_used_again);
     ADD(a_thousand_times_open_and_close_leak_nothing);
     ADD(spaces_that_come_and_go_leak_no_descriptors);
+    ADD(the_helper_thread_leaves_a_space_with_its_last_attachment);
     ADD(a_thread_of_the_library_takes_no_signal_but_its_own_faults);
     ADD(a_thousand_refused_opens_leak_nothing);
     ADD(there_is_room_for_so_many_sessions_and_no_more);
@@ -402,5 +456,6 @@ int main(void)
         who_holds_too_many_robust_mutexes_is_noticed_by_its_keeper);
     if (!UNIT_SANITIZED) /* too slow there */
         ADD(there_is_room_for_so_many_threads_and_no_more);
+    ADD(who_closes_and_finds_no_room_for_his_thread_gives_all_back);
     return unit_end();
 }

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
@@ -332,6 +333,39 @@ TEST(attachments_come_and_go)
     run(&t, open_and_close);
 }
 
+/* --- the first of a process --- */
+
+static pthread_barrier_t start;
+
+static void *open_first(void *arg)
+{
+    (void)arg;
+    pthread_barrier_wait(&start);
+    enq_close(unit_open());
+    return NULL;
+}
+
+/* A process has one first time: each time another process, of which the thread
+   sanitizer has seen nothing yet. */
+TEST(several_threads_may_make_the_first_attachment_of_a_process)
+{
+    unit_space();
+    for (int i = 0; i < 40; i++) {
+        pid_t child = fork();
+        int status;
+
+        if (child == 0) {
+            struct team t = {.e = NULL};
+
+            pthread_barrier_init(&start, NULL, THREADS);
+            run(&t, open_first);
+            exit(0);
+        }
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert_int_eq(status, 0);
+    }
+}
+
 /* The last who is done closes what all have used. */
 static void *close_by_the_last(void *arg)
 {
@@ -364,6 +398,7 @@ int main(void)
     ADD(a_lock_is_given_back_by_another_thread_than_took_it);
     ADD(threads_come_and_go);
     ADD(attachments_come_and_go);
+    ADD(several_threads_may_make_the_first_attachment_of_a_process);
     ADD(the_last_thread_may_close);
     return unit_end();
 }

@@ -12,7 +12,7 @@
 struct inside {
     struct enq *e, *other;
     struct enq_grant grant;
-    int runs, answer;
+    int runs, answer, section_ms;
 };
 
 static int plain(void *arg, const struct enq_grant *grant)
@@ -125,13 +125,13 @@ static int outlive(void *arg, const struct enq_grant *grant)
 
     x->runs++;
     (void)grant;
-    usleep(60000);
+    usleep((useconds_t)x->section_ms * 1000);
     return 5;
 }
 
 TEST(a_section_that_takes_longer_than_the_ttl_is_told)
 {
-    struct inside x = {0};
+    struct inside x = {.section_ms = 60};
     int result = 0;
 
     open_both(&x);
@@ -147,14 +147,14 @@ TEST(a_section_that_takes_longer_than_the_ttl_is_told)
 
 TEST(a_heartbeat_holds_the_lock_for_as_long_as_the_section_takes)
 {
-    struct inside x = {0};
+    struct inside x = {.section_ms = 1500};
     int result = 0;
 
     open_both(&x);
     want(ENQ_OK,
         enq_with(x.e,
-            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X, .ttl_ms = 40,
-                .heartbeat_ms = 2),
+            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
+                .ttl_ms = 1000, .heartbeat_ms = 2),
             outlive, &x, &result, NULL));
     ck_assert_int_eq(result, 5);
     close_both(&x);
