@@ -1,15 +1,19 @@
-"""greedy.py - many who do not read, none of them beyond a limit of his own.
+"""greedy.py - who asks for more than others, below all limits of his own.
 
-Together they would take gigabytes. Meanwhile another client's requests are
-timed; what is judged is how long the bridge worked before it answered, as the
-rest is the machine's.
+Many who do not read, which together would take gigabytes; one who says all that
+he wants at once. Meanwhile another client's requests are timed; what is judged
+is how long the bridge worked before it answered, as the rest is the machine's.
 """
 import json
+import os
+import signal
 import socket
+import threading
 import time
 
-from peer import new_id
+from peer import encode, new_id
 from scenarios import add
+from world import FRESH_MS
 
 CLIENTS = 400
 BYTES = 900 << 10  # that each leaves unread: below his own limit
@@ -82,3 +86,164 @@ def unread_of_all(world):
 
 add('400 clients that leave 0.9 MiB unread each take a bounded memory',
     unread_of_all, world='greedy')
+
+
+# --- one who says all at once ---
+
+WAITS = 10000  # which a session may have, and each is dear in a long queue
+OPTIONS = ['--max-waits', str(WAITS)]
+
+
+def _pour(peer, what):
+    """Until all is said, or the connection is cut."""
+    try:
+        peer.socket.settimeout(60)
+        peer.socket.sendall(what)
+    except OSError:
+        pass
+
+
+def pipelined_waits_for_one_key(world):
+    """Of a fresh client each time, which comes, locks, unlocks and goes."""
+    holder = world.peer('extended', 'unix')  # which may be silent
+    held = holder.lock('busy')
+    greedy = world.peer('session', 'unix', grace=0)
+    wanted = b''.join(encode(greedy.lock_request('busy', 600000, 'w%d' % n)[1])
+                      for n in range(WAITS))
+    took, worked = [], []
+    pouring = threading.Thread(target=_pour, args=(greedy, wanted))
+    pouring.start()
+    until = time.monotonic() + 8
+    while pouring.is_alive() and time.monotonic() < until:
+        work = world.cpu_ms()
+        took.append(world.fresh_ms())
+        worked.append(world.cpu_ms() - work)
+    print('%d fresh clients, with %d waits' % (len(took), world.n_waiting()))
+    _tell('comes, locks and goes in', took)
+    _tell('the bridge works for', worked)
+    late = worked[len(worked) // 2]  # without turns: 500 ms
+    greedy.socket.shutdown(socket.SHUT_RDWR)
+    pouring.join()
+    took, worked, until = [], [], time.monotonic() + 60
+    while not took or world.n_waiting() > 0:  # when it goes
+        assert time.monotonic() < until, 'its waits are not over'
+        work = world.cpu_ms()
+        took.append(world.fresh_ms())
+        worked.append(world.cpu_ms() - work)
+    _tell('comes, locks and goes in', took)
+    _tell('the bridge works for', worked)
+    gone = worked[-1]  # all in one go: 3,500 ms
+    greedy.close()
+    holder.unlock(held.uuid)
+    holder.close()
+    assert late <= FRESH_MS, '%.1f ms' % late
+    assert gone <= 10 * FRESH_MS, 'when it goes: %.1f ms' % gone
+
+
+TALKERS = 300
+TURNS_MS = 30  # of the bridge, for one answer, though all of them have talked
+
+
+def _say_as_much_as_goes(peer, what):
+    peer.socket.setblocking(False)
+    try:
+        while True:
+            peer.socket.send(what)
+    except BlockingIOError:
+        pass
+
+
+def pipelined_by_many(world):
+    """As much of each as the kernel takes, and none of them is refused. The
+    bridge is stopped meanwhile: what it had served by then would not be there
+    to keep the other client waiting."""
+    quiet = world.peer('extended', 'unix')
+    text = encode({'OP': 'ping', 'reqUUID': 1})
+    talkers = [world.peer('extended', 'unix') for _ in range(TALKERS)]
+    took, worked = [], []
+    os.kill(world.process.pid, signal.SIGSTOP)
+    try:
+        for talker in talkers:
+            _say_as_much_as_goes(talker, text * 2000)
+        begin, work = time.monotonic(), world.cpu_ms()
+        quiet.send({'OP': 'ping', 'reqUUID': new_id()})
+    finally:
+        os.kill(world.process.pid, signal.SIGCONT)
+    quiet.reply()
+    took.append((time.monotonic() - begin) * 1000)
+    worked.append(world.cpu_ms() - work)
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        ms, work = _ping(world, quiet)
+        took.append(ms)
+        worked.append(work)
+        if work < 0.5 and len(worked) > 20:
+            break  # all is served
+    print('%d answers beside %d who talk' % (len(took), TALKERS))
+    _tell('waits', took)
+    most = max(worked)
+    print('the bridge worked for %.1f ms at most' % most)
+    assert most <= TURNS_MS, '%.1f ms' % most
+    for talker in talkers:
+        talker.socket.setblocking(True)
+        assert talker.reply()['RC'] == '0'
+        talker.reset()
+    quiet.close()
+
+
+def pipelined_and_left_alone(world):
+    """Nothing else happens that would wake the bridge."""
+    n = 2000
+    holder, peer = world.peer('extended', 'unix'), world.peer('extended', 'unix')
+    held = holder.lock('busy')
+    _pour(peer, b''.join(encode(peer.lock_request('busy', 600000)[1])
+                         for _ in range(n)))
+    world.wait_for_waiters(n, 30)
+    peer.close()
+    world.wait_for_waiters(0, 30)
+    holder.unlock(held.uuid)
+    holder.close()
+
+
+def pipelined(world, shuts):
+    """In parts of a millisecond, of which none is lost, nor changes place, be
+    it that the client waits for the last, or has shut its side by then."""
+    n = 20000
+    greedy = world.peer('extended', 'unix')
+    wanted = b''.join(encode(dict(one, reqUUID=2 * i + k)) for i in range(n)
+                      for k, one in enumerate((
+                          {'OP': '1', 'eleLock': {
+                              'name': 'net', 'argument': ['p'], 'mode': 'X',
+                              'owner': 'p', 'uuid': 'p%d' % i}},
+                          {'OP': '2', 'lockUUID': 'p%d' % i})))
+
+    def pour():
+        _pour(greedy, wanted)
+        if shuts:
+            greedy.half_close()
+
+    pouring = threading.Thread(target=pour)
+    pouring.start()
+    told = b''
+    while shuts or told.count(b'\n') < 2 * n:
+        more = greedy.receive(1 << 20)
+        if not more:
+            break
+        told += more
+    pouring.join()
+    replies = [json.loads(line) for line in told.splitlines()]
+    assert all(r['RC'] == '0' for r in replies)
+    assert [r['reqUUID'] for r in replies] == list(range(2 * n))
+    greedy.close()
+
+
+add('300 clients that pipeline hold up nobody else', pipelined_by_many,
+    world='pipeline')
+add('2,000 waits that are pipelined all begin, and end, by themselves',
+    pipelined_and_left_alone, world='pipeline')
+add('40,000 requests that are pipelined are answered one after the other',
+    pipelined, False, world='pipeline')
+add('40,000 requests are answered though the client has said all',
+    pipelined, True, world='pipeline')
+add('a client that pipelines 10,000 waits for one key holds up nobody',
+    pipelined_waits_for_one_key, world='pipeline')

@@ -3,7 +3,10 @@
 The bridge of these scenarios has small limits. Each ends with an error that
 names it; whoever else is there does not notice.
 """
+import fcntl
 import socket
+import struct
+import termios
 import time
 
 from peer import A, KINDS, Ended, encode, new_id
@@ -83,8 +86,11 @@ def too_many_waits(world, kind, transport):
     reply = peer.reply()
     assert reply['RC'] == '4' and 'wait' in reply['MSG'], reply
     holder.unlock(held.uuid)
-    for uuid in asked:
-        assert peer.granted(uuid, peer.reply()) is not None
+    while asked:
+        reply = peer.reply()
+        uuid, = world.holders('waits')  # not always in their order (R7)
+        asked.remove(uuid)
+        assert peer.granted(uuid, reply) is not None, reply
         peer.unlock(uuid)
     peer.close()
     holder.close()
@@ -192,6 +198,39 @@ def slow_reader(world, kind, transport):
     peer.close()
 
 
+def _come(peer):
+    """Bytes that have come, and that it has not read."""
+    return struct.unpack('i', fcntl.ioctl(peer.socket, termios.FIONREAD,
+                                          b'1234'))[0]
+
+
+def _talk(world, peer, text):
+    """Without reading, until no more answers come than there is room for, and
+    beyond what the bridge keeps for it."""
+    before, beyond = -1, 0
+    while beyond < 2 * OUTPUT_BYTES:
+        before = _come(peer)
+        peer.socket.sendall(text)
+        world.serves()
+        beyond += len(text) if _come(peer) == before else -beyond
+
+
+def talker(world, kind):
+    """It is cut for that, and goes on talking, though nobody answers it any
+    more: it is not kept for as long as one that reads slowly."""
+    peer = _peer(world, kind, 'unix')
+    request = {'OP': 'nothing'}
+    if kind != 'legacy':
+        request['reqUUID'] = 'x' * 60
+    few = encode(request) * 20
+    try:
+        _talk(world, peer, few)
+    except ConnectionError:
+        pass
+    assert _fill(world, peer, few * 200, 1 << 27) < 1 << 27, 'never cut'
+    peer.close()
+
+
 def many_locks(world, n, **more):
     """A session with many locks, in few segments."""
     holder = world.peer('session', 'unix', grace=0)
@@ -281,6 +320,30 @@ def lists_of_another(world, kind):
     give_back(world, holder, asked)
 
 
+def _may_list(peer):
+    peer.send({'OP': '4', 'reqUUID': new_id()})
+    return peer.reply()['RC'] == '0'
+
+
+def lists_of_many(world, kind):
+    """Each of whom has left less unread than one may."""
+    holder, asked = many_locks(world, 2000)
+    peer, silent_ones = _peer(world, kind, 'unix'), []
+    assert _may_list(peer)
+    while len(silent_ones) < 40 and _may_list(peer):
+        silent_ones.append(_peer(world, kind, 'unix'))
+        silent_ones[-1].send({'OP': '4', 'reqUUID': new_id()})
+        within(5, lambda: silent_ones[-1].socket.recv(1, socket.MSG_PEEK),
+               'a list comes')
+    n = len(silent_ones)
+    assert 2 < n < 40, 'refused after %d' % n
+    for one in silent_ones:
+        one.reset()
+    within(5, lambda: _may_list(peer), 'what nobody has read is over')
+    peer.close()
+    give_back(world, holder, asked)
+
+
 def unread_events(world, transport):
     """What is pushed counts as well."""
     holder, asked = many_locks(world, 5000, timeout=2000)
@@ -340,8 +403,13 @@ for _transport in ('tcp', 'unix'):
         _transport, world='limits')
     add('a session over %s that says nothing goes' % _transport, silent,
         _transport, world='limits')
+for _kind in KINDS[:2]:  # a session that is not answered is silent soon
+    add('%s client that goes on talking when it is cut goes' % A[_kind],
+        talker, _kind, world='limits')
 for _kind in KINDS[1:]:
     add('many lists of %s client hold up nobody else\'s' % A[_kind],
         lists_of_another, _kind, world='lists')
+    add('unread lists of many are counted together, of %s clients' %
+        _kind, lists_of_many, _kind, world='few-lists')
 add('a session that does not read its events is cut', unread_events, 'unix',
     world='events')

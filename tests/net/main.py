@@ -17,7 +17,7 @@ import lost  # noqa: F401
 import limits  # noqa: F401
 import short  # noqa: F401
 import slow
-import greedy  # noqa: F401
+import greedy
 import crowd  # noqa: F401
 import death  # noqa: F401
 import outage  # noqa: F401
@@ -29,7 +29,9 @@ WORLDS = {
     'short-unix': {'nofile': short.NOFILE},
     'limits': {'options': limits.OPTIONS},
     'lists': {},
+    'few-lists': {'options': ['--max-lists', str(limits.LISTS_BYTES)]},
     'slow': {'options': ['--read-time', str(slow.READ_S)]},
+    'pipeline': {'options': greedy.OPTIONS},
     'events': {'options': ['--max-output', str(limits.OUTPUT_BYTES)]},
     'suspect': {'options': suspect.OPTIONS},
     'max-grace': {'options': suspect.OPTIONS + ['--max-grace', '1']},

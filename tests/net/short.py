@@ -78,12 +78,12 @@ def idle(world):
     assert woken <= 2, 'woken %d times in a second' % woken
 
 
-def watchdog(_world):
+def watchdog(_world, loops):
     """systemd hears of an idle bridge."""
     notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     notify.bind('\0enq-net-%d' % os.getpid())
     notify.settimeout(10)
-    world = World('watched', env={
+    world = World('watched', ['--threads', str(loops)], env={
         'NOTIFY_SOCKET': '@enq-net-%d' % os.getpid(),
         'WATCHDOG_USEC': '400000'})
     try:
@@ -104,4 +104,6 @@ for _transport in ('tcp', 'unix'):
     add('no descriptor is left for one more over %s' % _transport, full,
         _transport, world='short-' + _transport)
 add('a bridge that nobody uses sleeps', idle)
-add('a bridge that nobody uses feeds its watchdog', watchdog)
+for _loops in (1, 3):
+    add('a bridge of %d loops that nobody uses feeds its watchdog' % _loops,
+        watchdog, _loops)

@@ -5,7 +5,7 @@ usage: crash.py BRIDGE LIBRARY [TEXT]     TEXT: only points with it in their nam
 
 BRIDGE is of the crash profile: with ENQ_CRASH=POINT:N it kills itself the N-th
 time that it passes there. One session plays the same script each time (locks of
-each kind, a set, promote, demote, renew, waits, unlock, goodbye), and a process
+each kind, a set, promote, demote, renew, adopt, waits, unlock, goodbye), and a process
 of this host uses the same space. Where the bridge dies, in the script or when
 it takes over from one before, the next one is started, the session resumes and
 sends again what was not answered, and at each death must hold:
@@ -187,6 +187,7 @@ class Step:
         self.again, self.first = set(again) | {first}, first
         # by the local process: before, while it waits or after
         self.holds = self.gives = self.loses = None
+        self.adopts = None  # by one that is gone
 
     def during(self, holds, gives):
         self.holds, self.gives = holds, gives
@@ -197,6 +198,10 @@ class Step:
         self.loses = field
         return self
 
+    def of_the_dead(self, field):
+        """What somebody has left, for us to adopt."""
+        self.adopts = field
+        return self
 
     def one_by_one(self):
         self.singly = True
@@ -234,6 +239,8 @@ def script():
         Step(plain(lock("o", "O")), {"o": "O"}),
         Step(about("3", "o"), {"o": "E"}, (OK, NOTHELD, REFUSED))
         .against("o"),
+        Step(lambda held: dict(OP="adopt", lockUUID=held["adopted"]),
+             {"adopted": "O"}).of_the_dead("adopted"),
         Step(about("demote", "set2"), {"set2": "S"}, (OK, REFUSED)),
         Step(about("renew", "release", timeout=700000)),
         Step(plain(lock("wait", "X", waitTime=60000)), {"wait": "X"})
@@ -241,8 +248,9 @@ def script():
         Step(plain(late), {"set3": "X", "set4": "X"}).during("set4", "set4"),
         Step(plain(lock("late", "X", waitTime=60000, start=True)),
              first=PENDING).during("late", None),
-        Step(plain(dict(OP="cancel", ticket="12")), {}, (OK, NOTHELD))
+        Step(plain(dict(OP="cancel", ticket="13")), {}, (OK, NOTHELD))
         .during(None, "late"),
+        Step(about("3", "adopted"), {"adopted": "E"}, (OK, NOTHELD, REFUSED)),
         Step(plain(lock("@", "X", name="g")), {"@": "X"}),
         Step(plain(lock("under", "S", name="g", waitTime=1)), first=TIMEDOUT),
         Step(about("demote", "@"), {"@": "S"}, (OK, REFUSED)),
@@ -256,7 +264,7 @@ def script():
     ]
 
 
-STAYS = {"lease": "X", "keep": "E", "keep2": "S"}  # beyond its session
+STAYS = {"lease": "X", "keep": "E", "keep2": "S", "adopted": "E"}  # beyond its session
 
 
 class Play:
@@ -270,6 +278,7 @@ class Play:
         self.bridge = self.local = self.c = self.session = None
         self.died = False
         self.modes, self.held, self.taken = {}, {}, {}
+        self.unclaimed = None  # what it is about to adopt
 
     # bridges
 
@@ -318,15 +327,25 @@ class Play:
         c.socket.close()
         return [r for r in rows if r["owner"] == "A"]
 
-    def look(self, right, orphaned=False):
+    def held_now(self):
         rows = [r for r in self.rows() if not r["waiting"]]
-        there = {r["argument"][0]: r["mode"] for r in rows}
+        return rows, {r["argument"][0]: r["mode"] for r in rows}
+
+    def look(self, right, orphaned=False):
+        rows, there = self.held_now()
+        # A list copies what there is: what a bridge left in the middle of a set
+        # stands there until somebody has seen to it.
+        end = time.monotonic() + 10
+        while orphaned and there not in right and time.monotonic() < end:
+            time.sleep(0.02)
+            rows, there = self.held_now()
         if len(there) != len(rows):
             raise Fault(f"a lock is there twice: {rows}")
         if there not in right:
             raise Fault(f"held is {there}, but should be one of {right}")
         for r in rows:
-            if bool(r["orphaned"]) != orphaned:
+            if bool(r["orphaned"]) != orphaned and \
+                    r["argument"][0] != self.unclaimed:
                 raise Fault(f"whose is it? {r}")
             if self.local.lock(r["argument"][0], 0, "X", r["name"]) != BUSY:
                 raise Fault(f"another gets what is held: {r}")
@@ -340,16 +359,37 @@ class Play:
         if field in self.taken:
             self.local.give(self.taken.pop(field))
 
+    def leave(self, field, mode):
+        """By a process that is gone."""
+        program = os.path.dirname(self.library) + "/lockctl"
+        told = subprocess.run(
+            [program, "-S", self.space, "lock", "-o", "A", "-t", "600",
+             "--mode", mode, "k/" + field],
+            check=True, stdout=subprocess.PIPE, timeout=PATIENCE).stdout
+        self.held[field] = told.split()[0].decode()
+        self.modes[field] = mode
+        self.unclaimed = field
+
+    def promoted(self, field, got):
+        """Half done, it has a new token only, which the bridge tells."""
+        handle, name = self.held[field][0], "p" + field
+        if got["RESULT"] != OK:
+            got = self.c.ask(OP="valid", HANDLE=handle, reqUUID="v" + name)
+            if got.get("MODE") == "O":
+                got = self.c.ask(OP="3", HANDLE=handle, TOKEN=got["TOKEN"],
+                                 reqUUID=name)
+        if got["RESULT"] != OK:
+            raise Fault(f"{field} is not promoted: {got}")
+        self.held[field] = handle, got["TOKEN"]
+
     def note(self, step, request, got):
         fields = [l["argument"][0] for l in request.get("locks", [])] or [
-            f for f in step.change if "eleLock" in request]
+            f for f in step.change if request["OP"] in ("1", "adopt")]
         grants = got.get("GRANTS") or ([got] if "HANDLE" in got else [])
         for field, grant in zip(fields, grants):
             self.held[field] = grant["HANDLE"], grant["TOKEN"]
-        if request["OP"] == "3" and got["RESULT"] == OK:
-            self.held["o"] = self.held["o"][0], got["TOKEN"]
-        elif request["OP"] == "3":  # it was done: under a token not told
-            self.held["o"] = self.held["o"][0], 0
+        if request["OP"] == "3":
+            self.promoted(next(iter(step.change)), got)
 
     def once(self, step, request):
         self.c.send(request)
@@ -362,6 +402,8 @@ class Play:
         return {f: m for f, m in {**self.modes, **change}.items() if m}
 
     def do(self, step, number):
+        if step.adopts is not None:
+            self.leave(step.adopts, step.change[step.adopts])
         request = dict(step.request(self.held), reqUUID=str(number))
         if step.holds is not None:
             self.taken[step.holds] = self.local.take(step.holds)
@@ -377,7 +419,7 @@ class Play:
         if got["RESULT"] not in may:
             raise Fault(f"{request} is answered by {got}, not {may}")
         self.note(step, request, got)
-        self.modes = after
+        self.modes, self.unclaimed = after, None
         if step.gives is not None:
             self.give_late(step.gives)
 
@@ -427,7 +469,7 @@ class Play:
         self.begin()
         for i, step in enumerate(steps, 1):
             self.do(step, i)
-            if self.second and i == 11:
+            if self.second and i == 12:
                 self.change_bridges()
         self.goodbye()
         try:

@@ -24,7 +24,7 @@ a directory ($TMP) and bridges of its own. A line is one of
   <list PATTERN        comes next: four bytes of length, and so many more
   <<list PATTERN       the same, in any number of pieces
   eof | cut            then it is closed; or closed or reset
-  quiet MS             nothing comes for so long
+  quiet MS             nothing comes for so long, and the bridge has no more to do
   fin | rst | close    of ours
   pause MS
   ! COMMAND            a shell's, with $BRIDGE, $LOCKCTL, $TMP, $ENQ_SPACE
@@ -39,6 +39,7 @@ In a TEXT «python» stands for its value, and the arrow down-left for a newline
 In a PATTERN an ellipsis is anything but a quotation mark, a raised one is
 anything, $name is what it was where it stood first (in a TEXT as well).
 """
+import glob
 import itertools
 import os
 import re
@@ -101,6 +102,24 @@ class Bridge:
         self.listens.start()
         for s in sockets:
             s.close()
+
+    def rest(self):
+        """Until it has dealt with all it has: on a busy machine it is later."""
+        end = time.monotonic() + PATIENCE
+        while self.is_busy() and time.monotonic() < end:
+            time.sleep(0.002)
+
+    def is_busy(self):
+        if self.process is None or self.process.poll() is not None:
+            return False
+        for path in glob.glob(f"/proc/{self.process.pid}/task/*/stat"):
+            try:
+                with open(path, encoding="ascii", errors="replace") as file:
+                    if file.read().rpartition(")")[2].split()[0] in "RD":
+                        return True
+            except OSError:
+                pass  # a thread that has ended
+        return False
 
     def listener(self, kind):
         s = socket.socket(socket.AF_UNIX if kind == "unix" else socket.AF_INET)
@@ -472,6 +491,7 @@ class Play:
             self.close("close")
         elif word == "quiet":
             self.at.want_quiet(int(rest) / 1000)
+            self.bridge.rest()
         elif word == "fin":
             self.at.socket.shutdown(socket.SHUT_WR)
         elif word in ("rst", "close"):

@@ -33,6 +33,7 @@ class Client:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.settimeout(PATIENCE)
         self.bytes, self.n, self.session, self.events = b"", 0, None, []
+        self.told = b""
 
     def send(self, **members):
         self.n += 1
@@ -45,6 +46,7 @@ class Client:
             data = self.socket.recv(65536)
             assert data, "the connection is closed"
             self.bytes += data
+            self.told += data
         line, _, self.bytes = self.bytes.partition(b"\n")
         return json.loads(line)
 
@@ -91,10 +93,9 @@ def name_of(session):
 
 
 def loop_of(session, loops=LOOPS):
-    value = 0xcbf29ce484222325
-    for byte in name_of(session):
-        value = ((value ^ byte) * 0x100000001b3) & (2**64 - 1)
-    return value % loops
+    """Of the first ten letters, as a number (tag_heir)."""
+    bits = int.from_bytes(base64.urlsafe_b64decode(name_of(session)), "big")
+    return (1 << 60 | bits >> 36) % loops
 
 
 def on_each_loop(bridge, loops=LOOPS):
@@ -452,8 +453,9 @@ def play(test, program):
         while line.tb_next is not None and \
                 line.tb_next.tb_frame.f_code.co_filename == __file__:
             line = line.tb_next
-        return (f"line {line.tb_lineno}: {fault!r}\n--- the bridge said\n" +
-                bridge.log[-60000:])
+        time.sleep(1)  # what it says of its own end takes a while
+        return (f"line {line.tb_lineno}: {fault!r}\n--- the bridge (its end: "
+                f"{bridge.process.poll()}) said\n" + bridge.log[-60000:])
     finally:
         bridge.end()
         shutil.rmtree(tmp, ignore_errors=True)

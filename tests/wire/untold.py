@@ -68,6 +68,10 @@ class Told:
                    '"argument":["held"],"mode":"X"}}'):
             self.by_socket(address, op.encode())
 
+    def all_that_a_client_hears(self, name, client):
+        """But for its own session, which it is told when it says hello."""
+        self.texts[name] = client.told.replace(client.session.encode(), b"")
+
     def holds(self, secrets):
         return sorted({where for where, text in self.texts.items()
                        for secret in secrets if secret.encode() in text})
@@ -95,8 +99,13 @@ def no_id_of_a_session_is_told_to_anybody_else(pair):
     assert held["RESULT"] == 0, held
     clients[0].lock("set", "X", onDeath="keep")
     watch = _watch(pair)
-    clients[1].send(OP="1", eleLock={
-        "name": "t", "argument": ["held"], "mode": "X", "waitTime": 60000})
+    wait = {"OP": "1", "eleLock": {"name": "t", "argument": ["held"],
+                                   "mode": "X", "waitTime": 60000}}
+    wait["reqUUID"] = clients[1].send(**wait)
+    clients[0].event("blocking")
+    checked = clients[2].ask("check", name="t", argument=["held"],
+                             TOKEN=held["TOKEN"])
+    assert checked["RESULT"] == 0, checked
     gone = pair.client("B")
     gone.lock("orphan", "E", onDeath="keep")
     gone.ask("goodbye")
@@ -114,8 +123,15 @@ def no_id_of_a_session_is_told_to_anybody_else(pair):
     time.sleep(NOTICED_S)
     told.all_of_lockctl()
     again = [pair.client("B", c.session) for c in clients]
-    assert again[0].greeting["RESUMED"]
+    assert all(c.greeting["RESUMED"] for c in again[:1] + again[2:])
     told.all_of_the_bridge(("127.0.0.1", pair.bridges["B"].port))
+    lock_id = pair.rows("held")[0]["id"]
+    told.lockctl("break", "--confirm=" + lock_id, lock_id)
+    assert again[0].event("lost")["RESULT"] != 0
+    again[1].send(**wait)
+    assert again[1].reply(wait["reqUUID"])["RESULT"] == 0
+    for n, client in enumerate(clients + again + [gone]):
+        told.all_that_a_client_hears("client %d" % n, client)
     told.texts["watch"] = _told_meanwhile(watch)
     for client in clients:
         client.cut()

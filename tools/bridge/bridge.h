@@ -41,6 +41,7 @@
 
 struct listener;
 struct looks;
+struct loose;
 struct moving;
 struct peer;
 struct roll;
@@ -56,8 +57,8 @@ struct share {
         pthread_mutex_t mutex; /* guards all of this (peer.h) */
         struct table by_name;
         struct table loose; /* locks of no session, by their handle */
-        struct cds_list_head all_loose, spare;
-        uint32_t n_spare;
+        struct cds_list_head all_loose;
+        struct loose *spare;
         _Atomic size_t n_loose;
     } peers;
     _Atomic size_t partial_bytes; /* of all conns' `in` */
@@ -88,7 +89,11 @@ struct bridge {
     int64_t tick_ns;
 
     struct cds_list_head conns, dirty, partial, ending; /* of struct conn */
-    struct cds_list_head unread;                        /* as well */
+    struct cds_list_head unread, behind;                /* as well */
+    struct cds_list_head dropped; /* of struct wait: to be cancelled */
+    int64_t late_ns;      /* when this round has had its time (hear.c) */
+    bool is_late;         /* it has */
+    unsigned n_more;      /* requests behind which there was another */
     struct table serials; /* conns by their number */
     uint64_t n_serials;
     _Atomic uint32_t n_conns; /* also those that are on their way here */
@@ -109,7 +114,7 @@ struct bridge {
 
     struct {
         struct cds_list_head all; /* of struct left (left.c) */
-        struct table by_name;
+        struct table by_heir;
         struct enq_orphan *found;
         uint64_t at; /* of enq_orphans() */
         uint32_t walk;
@@ -132,7 +137,7 @@ struct conn {
     struct cds_list_head node;    /* of bridge.conns */
     struct cds_list_head dirty;   /* of bridge.dirty, if it has a reply */
     struct cds_list_head partial; /* of bridge.partial: a request has begun; or
-                                     of bridge.ending */
+                                     of bridge.behind; or of bridge.ending */
     struct cds_list_head unread;  /* of bridge.unread, if is_unread */
     struct cds_list_head waits;   /* without a session: its pending requests */
     struct cds_list_head looks;   /* asked for behind one that is being made */
@@ -149,6 +154,7 @@ struct conn {
     uint64_t taken;              /* how far that has come: see unread.c */
     int64_t moved_ns, judged_ns; /* when it came further; when we looked */
     bool is_dirty, is_partial, is_unread;
+    bool behind;  /* what is in `in` is to be served when others were */
     bool writing; /* epoll tells when it can go on */
     bool ending;  /* closed when its replies are written; what comes is lost */
     bool shut;    /* they are written */
@@ -188,6 +194,7 @@ struct held {
     uint8_t on_death;       /* as it was asked for */
     _Atomic uint8_t mode;
     bool delayed;      /* it has a lock delay */
+    bool was_adopted;  /* at a bridge that is gone: its client may not know */
     _Atomic bool gone; /* another loop has given it back */
     struct table_node by_roll;
     struct bridge *loop;
@@ -197,13 +204,14 @@ struct held {
    its session to come back. */
 struct wait {
     struct table_node by_ticket;
-    struct cds_list_head node; /* of conn.waits or session.waits */
+    struct cds_list_head node; /* of conn.waits or session.waits, or dropped */
     struct conn *conn;         /* NULL: the session's, or nobody's */
     struct session *session;
     struct bridge *loop;
     struct peer *from; /* of whichever of the two */
     bool legacy, start, id_is_number;
-    bool nameless; /* its client is told the id that it gets */
+    bool is_dropped; /* it is in bridge.dropped */
+    bool nameless;   /* its client is told the id that it gets */
     char id[ASK_ID_BYTES];
     uint64_t request;
     unsigned n;
@@ -218,6 +226,10 @@ struct wait {
 /* --- loop.c --- */
 
 int64_t bridge_clock(void);
+/* What is done from now has so much time; has it had that? The clock, and
+   b->is_late. */
+void bridge_begin_time(struct bridge *b, int64_t ns);
+int64_t bridge_look_late(struct bridge *b);
 /* Serves until it is told to stop, with a thread for each loop but the first.
    By whoever runs the first; then there is nobody else. */
 void bridge_run(struct share *share);

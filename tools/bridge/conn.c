@@ -328,8 +328,14 @@ void conn_flush_all(struct bridge *b)
 /* --- ticks --- */
 
 /* Who does not read his last reply, or goes on talking after it. Who has said
-   all and reads what he has asked for has the time of who reads. */
+   all and reads what he has asked for has the time of who reads; not so who was
+   cut off, and is not listened to any more. */
 #define ENDING_NS INT64_C(2000000000)
+
+static bool reads_the_rest(const struct conn *c)
+{
+    return c->writing && c->eof && c->lost_bytes == 0;
+}
 
 static void end_late(struct bridge *b)
 {
@@ -337,7 +343,7 @@ static void end_late(struct bridge *b)
 
     cds_list_for_each_entry_safe (c, next, &b->ending, partial)
         if (b->now_ns - c->begun_ns >= ENDING_NS &&
-            !(c->writing && c->eof && b->stopping == NULL))
+            !(reads_the_rest(c) && b->stopping == NULL))
             conn_end(b, c);
 }
 

@@ -5,6 +5,13 @@
  * not all there is copied to memory of the connection's own. So ten thousand
  * idle connections cost no buffers, and a request that comes in small pieces is
  * looked at once: frame_ends() tells when it is worth scanning.
+ *
+ * Who says much at once is served for a millisecond, and then it is the others'
+ * turn: the rest of what was read is put by, and nothing more is read of him
+ * until that is served. The same for all of them together: when a round has had
+ * its time, it serves one request of each, and goes on in the next. When much
+ * is put by, little is read of each: what cannot be served yet stays where it
+ * costs us nothing, and slows its sender down.
  */
 #include "hear.h"
 
@@ -40,7 +47,7 @@ void hear_no_more(struct bridge *b, struct conn *c)
     c->frame = (struct frame){0};
     if (c->is_partial)
         cds_list_del(&c->partial);
-    c->is_partial = false;
+    c->is_partial = c->behind = false;
 }
 
 /* --- what is said --- */
@@ -80,6 +87,41 @@ static bool is_number(char c)
     return c == '-' || (c >= '0' && c <= '9');
 }
 
+#define LEAST_ROOM 512u
+
+static bool may_grow(const struct bridge *b, size_t by)
+{
+    size_t all =
+        atomic_load_explicit(&b->share->partial_bytes, memory_order_relaxed);
+
+    return all + by <= (size_t)b->options.limits.partial_bytes;
+}
+
+#define TURN_NS INT64_C(1000000)
+
+/* Asked after each request behind which there is more. Most say one at a time:
+   then no clock is read. @ends_ns: 0, in the begin. */
+static bool turn_is_over(struct bridge *b, int64_t *ends_ns)
+{
+    int64_t now;
+
+    if (b->is_late || ++b->n_more % 4 != 0)
+        return b->is_late;
+    now = bridge_look_late(b);
+    if (*ends_ns == 0)
+        *ends_ns = now + TURN_NS;
+    return b->is_late || now >= *ends_ns;
+}
+
+/* Where there is no room to put it by, it is served at once. */
+static bool puts_by(struct bridge *b, struct conn *c, int64_t *ends_ns,
+    size_t rest)
+{
+    c->behind = rest > 0 && !c->ending && c->moving == NULL &&
+        turn_is_over(b, ends_ns) && may_grow(b, 2 * rest + LEAST_ROOM);
+    return c->behind;
+}
+
 /*
  * Serves what is whole; the bytes that it took. The rest is the begin of a
  * request, or wrong, which was said.
@@ -89,6 +131,7 @@ static size_t serve_whole(struct bridge *b, struct conn *c, char *bytes,
 {
     struct scan s = {b->values, VALUES_MAX, 0};
     size_t at = 0, used;
+    int64_t ends_ns = 0;
     enum scan_found found;
 
     while ((at += blanks(bytes + at, n - at)) < n && !c->ending &&
@@ -99,6 +142,8 @@ static size_t serve_whole(struct bridge *b, struct conn *c, char *bytes,
         } else if (found == SCAN_WHOLE) {
             serve(b, c, b->values, bytes + at);
             at += used;
+            if (puts_by(b, c, &ends_ns, n - at))
+                return at;
         } else if (found == SCAN_MORE && is_number(bytes[at])) {
             /* more digits may come, but no request */
             reply_refuse(&c->out, "The request is no object");
@@ -114,18 +159,10 @@ static size_t serve_whole(struct bridge *b, struct conn *c, char *bytes,
     return c->ending ? n : at;
 }
 
-static bool may_grow(const struct bridge *b, size_t by)
-{
-    size_t all =
-        atomic_load_explicit(&b->share->partial_bytes, memory_order_relaxed);
-
-    return all + by <= (size_t)b->options.limits.partial_bytes;
-}
-
 /* Room for another read behind what there is; NULL, or why there is none. */
 static const char *in_grow(struct bridge *b, struct conn *c, size_t more)
 {
-    size_t room = c->in_room == 0 ? 512 : c->in_room;
+    size_t room = c->in_room == 0 ? LEAST_ROOM : c->in_room;
     char *in;
 
     while (room - c->in_n < more)
@@ -154,8 +191,9 @@ static void remember(struct bridge *b, struct conn *c, const char *bytes,
     memcpy(c->in, bytes, n);
     c->in_n = n;
     c->frame = (struct frame){0};
-    (void)frame_ends(&c->frame, bytes, n);
-    conn_keeps_waiting(b, c, &b->partial);
+    if (!c->behind)
+        (void)frame_ends(&c->frame, bytes, n);
+    conn_keeps_waiting(b, c, c->behind ? &b->behind : &b->partial);
 }
 
 /* More of a request that has begun. */
@@ -204,7 +242,8 @@ static void hear(struct bridge *b, struct conn *c, char *bytes, size_t n)
     used = serve_whole(b, c, bytes, n);
     if (used < n)
         remember(b, c, bytes + used, n - used);
-    if (c->in_n > (size_t)b->options.limits.request_bytes && c->moving == NULL)
+    if (c->in_n > (size_t)b->options.limits.request_bytes &&
+        c->moving == NULL && !c->behind)
         refuse_long(b, c);
 }
 
@@ -233,9 +272,22 @@ static void throw_away(struct bridge *b, struct conn *c, size_t n)
     conn_wrote(b, c);
 }
 
+/* Of ten thousand that say much at once: they are to leave room for those whose
+   requests come in pieces. */
+#define LITTLE_BYTES 4096u
+
+static size_t read_bytes(const struct bridge *b)
+{
+    size_t by =
+        atomic_load_explicit(&b->share->partial_bytes, memory_order_relaxed);
+
+    return by < (size_t)b->options.limits.partial_bytes / 16 ? b->scratch_bytes
+                                                             : LITTLE_BYTES;
+}
+
 static void take_bytes(struct bridge *b, struct conn *c)
 {
-    ssize_t n = recv(c->fd, b->scratch, b->scratch_bytes, MSG_DONTWAIT);
+    ssize_t n = recv(c->fd, b->scratch, read_bytes(b), MSG_DONTWAIT);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -251,12 +303,38 @@ static void take_bytes(struct bridge *b, struct conn *c)
         move_go(b, c);
 }
 
+/* What comes for it stays where it is; who is cut off needs no answers. */
+static void look_behind(struct bridge *b, struct conn *c, uint32_t events)
+{
+    if ((events & EPOLLERR) != 0)
+        conn_end(b, c);
+}
+
 void hear_event(struct bridge *b, struct conn *c, uint32_t events)
 {
     if ((events & EPOLLOUT) != 0)
         conn_wrote(b, c);
-    if (c->eof && (events & (EPOLLERR | EPOLLHUP)) != 0)
+    if (c->behind)
+        look_behind(b, c, events);
+    else if (c->eof && (events & (EPOLLERR | EPOLLHUP)) != 0)
         conn_end(b, c);
     else if (!c->eof && (events & ~(uint32_t)EPOLLOUT) != 0)
         take_bytes(b, c);
+}
+
+/* One after the other, each again when all have had a turn. They have a time of
+   their own, lest those who come anew take all of it. */
+void hear_behind(struct bridge *b)
+{
+    if (!cds_list_empty(&b->behind))
+        bridge_begin_time(b, TURN_NS);
+    while (!cds_list_empty(&b->behind) && !b->is_late) {
+        struct conn *c = cds_list_first_entry(&b->behind, struct conn, partial);
+
+        c->heard_ns = b->now_ns;
+        hear_go_on(b, c);
+        if (c->moving != NULL)
+            move_go(b, c);
+        bridge_look_late(b);
+    }
 }

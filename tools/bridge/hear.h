@@ -10,6 +10,8 @@
 void hear_event(struct bridge *b, struct conn *c, uint32_t events);
 /* Serves what it has said, as far as there are whole requests. */
 void hear_go_on(struct bridge *b, struct conn *c);
+/* The same for those who have had their turn, when all others had theirs. */
+void hear_behind(struct bridge *b);
 /* If a request has begun, it is forgotten. */
 void hear_no_more(struct bridge *b, struct conn *c);
 

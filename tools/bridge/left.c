@@ -23,67 +23,71 @@
    over what another has left. */
 #define HOLDERS_KNOWN 4u
 
+struct left_lock {
+    enq_handle handle;
+    bool is_adopted;
+};
+
 /* A session, as far as the table tells. */
 struct left {
-    struct table_node by_name;
-    struct cds_list_head node;       /* of bridge.left.all */
+    struct table_node by_heir;
+    struct cds_list_head node; /* of bridge.left.all */
+    uint64_t heir;
     uint64_t holders[HOLDERS_KNOWN]; /* processes that are gone */
     unsigned n_holders;              /* that there ever were */
-    int64_t ends_ns, grace_ms;
+    int64_t noticed_ns, grace_ms;
     uint32_t walk; /* in which it was seen last */
-    enq_handle *handles;
+    struct left_lock *locks;
     size_t n, room;
-    char name[SESSION_BYTES];
+    char name[SESSION_BYTES]; /* its begin, if it has but adopted locks */
 };
 
 /* --- remembered --- */
 
-static struct left *find(struct bridge *b, const char *name)
+static struct left *find(struct bridge *b, uint64_t heir)
 {
-    struct table_node *node = table_find(&b->left.by_name, table_hash(name));
+    struct table_node *node = table_find(&b->left.by_heir, heir);
 
-    for (; node != NULL; node = table_next(node)) {
-        struct left *l = TABLE_OF(node, struct left, by_name);
-        if (strcmp(l->name, name) == 0)
-            return l;
-    }
-    return NULL;
+    return node == NULL ? NULL : TABLE_OF(node, struct left, by_heir);
 }
 
-static struct left *make(struct bridge *b, const struct tag_found *tag)
+/* How long its client may be away its adopted locks do not tell. */
+static struct left *make(struct bridge *b, uint64_t heir)
 {
     struct left *l = calloc(1, sizeof(*l));
 
     if (l == NULL)
         return NULL;
-    memcpy(l->name, tag->session, sizeof(l->name));
+    l->heir = heir;
+    l->grace_ms = session_grace(b, -1);
+    tag_of_heir(heir, l->name);
     cds_list_add_tail(&l->node, &b->left.all);
-    table_add(&b->left.by_name, &l->by_name, table_hash(l->name));
+    table_add(&b->left.by_heir, &l->by_heir, heir);
     return l;
 }
 
 static void forget(struct bridge *b, struct left *l)
 {
-    table_remove(&b->left.by_name, &l->by_name);
+    table_remove(&b->left.by_heir, &l->by_heir);
     cds_list_del(&l->node);
-    free(l->handles);
+    free(l->locks);
     free(l);
 }
 
 /* Without memory it is found by the next walk. */
-static void add_handle(struct left *l, enq_handle handle)
+static void add_lock(struct left *l, enq_handle handle, bool is_adopted)
 {
     size_t room = l->room == 0 ? 4 : 2 * l->room;
-    enq_handle *handles;
+    struct left_lock *locks;
 
     if (l->n == l->room) {
-        handles = realloc(l->handles, room * sizeof(*handles));
-        if (handles == NULL)
+        locks = realloc(l->locks, room * sizeof(*locks));
+        if (locks == NULL)
             return;
-        l->handles = handles;
+        l->locks = locks;
         l->room = room;
     }
-    l->handles[l->n++] = handle;
+    l->locks[l->n++] = (struct left_lock){handle, is_adopted};
 }
 
 static bool is_known(const struct left *l, uint64_t holder)
@@ -95,14 +99,14 @@ static bool is_known(const struct left *l, uint64_t holder)
 }
 
 /* Its time begins when we notice; anew, when somebody had it meanwhile and is
-   gone as well. */
+   gone as well. @tag: NULL, if it has adopted this one. */
 static void note(struct bridge *b, const struct enq_orphan *orphan,
-    const struct tag_found *tag)
+    uint64_t heir, const struct tag_found *tag)
 {
-    struct left *l = find(b, tag->session);
+    struct left *l = find(b, heir);
 
     if (l == NULL)
-        l = make(b, tag);
+        l = make(b, heir);
     if (l == NULL) {
         say("no memory for a session of a bridge that is gone");
         return;
@@ -112,27 +116,36 @@ static void note(struct bridge *b, const struct enq_orphan *orphan,
     l->walk = b->left.walk;
     if (!is_known(l, orphan->holder)) {
         l->holders[l->n_holders++ % HOLDERS_KNOWN] = orphan->holder;
-        l->grace_ms = session_grace(b, tag->grace_ms);
-        l->ends_ns = bridge_clock() + l->grace_ms * NS_PER_MS;
+        l->noticed_ns = bridge_clock();
     }
-    add_handle(l, orphan->handle);
+    if (tag != NULL) {
+        l->grace_ms = session_grace(b, tag->grace_ms);
+        strcpy(l->name, tag->session);
+    }
+    add_lock(l, orphan->handle, tag == NULL);
 }
 
 /* --- looking --- */
 
+/* Without a session: its id says all. */
+static void take_loose(struct bridge *b, enq_handle handle)
+{
+    struct enq_info info;
+
+    if (enq_inherit_lock(b->space, handle, 0, &info) == ENQ_OK)
+        peer_inherits(b, info.peer, info.handle);
+}
+
 static void see(struct bridge *b, const struct enq_orphan *orphan)
 {
     struct tag_found tag;
+    bool is_tagged = orphan->heir == 0 && tag_read(orphan->peer, &tag);
+    uint64_t heir = is_tagged ? tag_heir(tag.session) : orphan->heir;
 
-    if (tag_read(orphan->peer, &tag)) {
-        if (move_home(b, tag.session) == b->index)
-            note(b, orphan, &tag);
-    } else if (b->index == 0) { /* without a session: its id says all */
-        struct enq_info info;
-
-        if (enq_inherit_lock(b->space, orphan->handle, &info) == ENQ_OK)
-            peer_inherits(b, info.peer, info.handle);
-    }
+    if (heir == 0 && b->index == 0)
+        take_loose(b, orphan->handle);
+    else if (tag_is_heir(heir) && move_home(b, heir) == b->index)
+        note(b, orphan, heir, is_tagged ? &tag : NULL);
 }
 
 /* Some of it; ENQ_PENDING: there is more. */
@@ -161,6 +174,17 @@ static void look_at_all(struct bridge *b)
 
 /* --- taken over --- */
 
+/* What it says of itself: 0 if it is none of ours. */
+static bool read_lock(const struct left *l, const struct enq_info *info,
+    struct tag_found *tag)
+{
+    if (info->heir == 0)
+        return tag_read(info->peer, tag) && strcmp(tag->session, l->name) == 0;
+    *tag = (struct tag_found){.on_death = ENQ_DEATH_LEASE};
+    strcpy(tag->session, l->name);
+    return true;
+}
+
 static bool take(struct bridge *b, const struct left *l,
     const struct enq_info *info, struct session **s)
 {
@@ -168,7 +192,7 @@ static bool take(struct bridge *b, const struct left *l,
     struct held h = {
         .handle = info->handle, .token = info->token, .mode = info->mode};
 
-    if (!tag_read(info->peer, &tag) || strcmp(tag.session, l->name) != 0)
+    if (!read_lock(l, info, &tag))
         return false;
     if (*s == NULL)
         *s = session_inherit(b, &tag, l->grace_ms);
@@ -178,14 +202,18 @@ static bool take(struct bridge *b, const struct left *l,
     h.delayed = tag.delayed;
     h.member = (uint16_t)tag.member;
     h.request = tag.request;
+    h.was_adopted = info->heir != 0;
     return held_add(b, *s, &h);
 }
 
 /* While the table has this lock, nobody else takes the session over: he would
    see a part of its locks as left, and take it. It ends with us. ENQ_BUSY:
    another bridge is at it. */
-static int claim(struct bridge *b, const char *name, struct enq_grant *grant)
+static int claim(struct bridge *b, uint64_t heir, struct enq_grant *grant)
 {
+    char name[HEIR_BYTES];
+
+    tag_of_heir(heir, name);
     return enq_lock(b->space,
         ENQ_REQ(.name = "enq-bridge", .key = {"session", name},
             .mode = ENQ_MODE_X, .ttl_ms = ENQ_FOREVER),
@@ -204,7 +232,8 @@ static struct session *take_all(struct bridge *b, struct left *l)
     struct enq_info info;
 
     for (size_t i = 0; i < l->n; i++)
-        if (enq_inherit_lock(b->space, l->handles[i], &info) == ENQ_OK)
+        if (enq_inherit_lock(b->space, l->locks[i].handle,
+                l->locks[i].is_adopted ? l->heir : 0, &info) == ENQ_OK)
             (void)take(b, l, &info, &s);
     forget(b, l);
     return s;
@@ -219,7 +248,9 @@ static struct session *look_and_take(struct bridge *b, const char *name)
     if (b->left.is_looking)
         look_at_all(b);
     look_at_all(b);
-    l = find(b, name);
+    l = find(b, tag_heir(name));
+    if (l != NULL)
+        strcpy(l->name, name);
     s = l == NULL ? NULL : take_all(b, l);
     if (s != NULL)
         say_more("session %s of a bridge that is gone goes on with %u "
@@ -231,7 +262,7 @@ static struct session *look_and_take(struct bridge *b, const char *name)
 bool left_resume(struct bridge *b, const char *name, struct session **s)
 {
     struct enq_grant grant;
-    int rc = claim(b, name, &grant);
+    int rc = claim(b, tag_heir(name), &grant);
 
     *s = NULL;
     if (rc < 0)
@@ -253,9 +284,9 @@ static void end_late(struct bridge *b)
     int rc;
 
     cds_list_for_each_entry_safe (l, next, &b->left.all, node) {
-        if (b->now_ns < l->ends_ns)
+        if (b->now_ns < l->noticed_ns + l->grace_ms * NS_PER_MS)
             continue;
-        rc = claim(b, l->name, &grant);
+        rc = claim(b, l->heir, &grant);
         if (rc > 0)
             continue;
         s = take_all(b, l);
@@ -299,7 +330,7 @@ bool left_begin(struct share *share)
 
         CDS_INIT_LIST_HEAD(&b->left.all);
         b->left.found = calloc(ORPHANS_AT_ONCE, sizeof(*b->left.found));
-        if (b->left.found == NULL || !table_begin(&b->left.by_name))
+        if (b->left.found == NULL || !table_begin(&b->left.by_heir))
             return false;
         look_at_all(b);
         cds_list_for_each_entry (l, &b->left.all, node) {
@@ -320,6 +351,6 @@ void left_end(struct bridge *b)
 
     cds_list_for_each_entry_safe (l, next, &b->left.all, node)
         forget(b, l);
-    table_end(&b->left.by_name);
+    table_end(&b->left.by_heir);
     free(b->left.found);
 }

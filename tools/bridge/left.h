@@ -8,7 +8,8 @@
  * and a client's locks end at the one that he does not come to. So we only
  * remember what is there, and since when; what nobody has resumed within its
  * grace is taken over to be ended. Of two who do so at once one has claimed the
- * session, by a lock in the table: enq-bridge/session:NAME.
+ * session, by a lock in the table: enq-bridge/session:NAME,
+ * which has the begin of its name: of what it has adopted no more is known.
  *
  * Locks without a session are taken over at once: they wait for nobody.
  */

@@ -150,6 +150,23 @@ static void answer_as_before(const struct serving *s, unsigned n)
     reply_end(&s->reply);
 }
 
+/* Granted, and gone since; it is not taken a second time. Of a set some may be
+   left, which the session holds, and who had no answer does not know: he is
+   told what to give back. */
+static void answer_what_is_left(const struct serving *s, unsigned n)
+{
+    unsigned n_left = 0;
+
+    for (unsigned i = 0; n > 0 && i < s->ask->n_locks; i++)
+        if (wanted.grants[i].handle != 0)
+            wanted.grants[n_left++] = wanted.grants[i];
+    reply_begin(&s->reply, ENQ_NOTHELD,
+        "the request was granted, and the lock is gone");
+    if (n_left > 0)
+        reply_grants(s->reply.out, ENQ_OK, wanted.grants, n_left);
+    reply_end(&s->reply);
+}
+
 /* The same request of the same session: pending still, or granted before. */
 static bool is_known(const struct serving *s)
 {
@@ -167,16 +184,15 @@ static bool is_known(const struct serving *s)
             reply_result(&s->reply, ENQ_PENDING, NULL, NULL);
         return true;
     }
+    for (unsigned i = 0; i < s->ask->n_locks; i++)
+        wanted.grants[i].handle = 0;
     n = held_of_request(s->b, session, s->request, wanted.grants,
         s->ask->n_locks);
     done = done_find(session, s->request, s->ask->op);
     if (n == s->ask->n_locks) {
         answer_as_before(s, n);
     } else if (n > 0 || (done != NULL && done->result == ENQ_OK)) {
-        /* granted, and gone since, or one of a set is: it is not taken a
-           second time */
-        reply_result(&s->reply, ENQ_NOTHELD, NULL,
-            "the request was granted, and the lock is gone");
+        answer_what_is_left(s, n);
     } else {
         return false;
     }

@@ -89,16 +89,16 @@ static void *run(void *context)
 
 int look_begin(struct bridge *b)
 {
-    struct looks *l = calloc(1, sizeof(*l));
+    struct looks *l = malloc(sizeof(*l));
     sigset_t all, before;
 
     if (l == NULL)
         return -1;
-    pthread_mutex_init(&l->mutex, NULL);
-    pthread_cond_init(&l->more, NULL);
-    CDS_INIT_LIST_HEAD(&l->asked);
-    CDS_INIT_LIST_HEAD(&l->made);
-    l->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    *l = (struct looks){.mutex = PTHREAD_MUTEX_INITIALIZER,
+        .more = PTHREAD_COND_INITIALIZER,
+        .asked = CDS_LIST_HEAD_INIT(l->asked),
+        .made = CDS_LIST_HEAD_INIT(l->made),
+        .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     b->looks = l;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -20,6 +20,7 @@
 #include "say.h"
 #include "session.h"
 #include "unread.h"
+#include "wait.h"
 
 #define EVENTS 256
 #define TICK_NS INT64_C(100000000)
@@ -32,6 +33,23 @@ int64_t bridge_clock(void)
 
     clock_gettime(CLOCK_BOOTTIME, &ts);
     return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
+}
+
+/* Others wait meanwhile: what is left is for the next round. */
+#define ROUND_NS INT64_C(1000000)
+
+void bridge_begin_time(struct bridge *b, int64_t ns)
+{
+    b->late_ns = bridge_clock() + ns;
+    b->is_late = false;
+}
+
+int64_t bridge_look_late(struct bridge *b)
+{
+    int64_t now = bridge_clock();
+
+    b->is_late = now >= b->late_ns;
+    return now;
 }
 
 /* --- what epoll tells of, apart from listeners and connections --- */
@@ -156,6 +174,8 @@ static int patience(struct bridge *b)
 {
     int most = left_patience(b);
 
+    if (!cds_list_empty(&b->behind) || !cds_list_empty(&b->dropped))
+        return 0;
     if (needs_ticks(b))
         return 100;
     if (b->index == 0 && watchdog_ns > 0 && watchdog_ns / 1000000 < most)
@@ -243,7 +263,11 @@ static void turn(struct bridge *b)
     while (b->stopping == NULL) {
         n = epoll_wait(b->epoll, events, EVENTS, patience(b));
         b->now_ns = bridge_clock();
+        b->late_ns = b->now_ns + ROUND_NS;
+        b->is_late = false;
         take(b, events, n);
+        hear_behind(b);
+        wait_drop_more(b);
         conn_flush_all(b);
         tick(b);
         feed_watchdog(b);

@@ -76,6 +76,8 @@ static void make_room(struct bridge *b)
     CDS_INIT_LIST_HEAD(&b->partial);
     CDS_INIT_LIST_HEAD(&b->ending);
     CDS_INIT_LIST_HEAD(&b->unread);
+    CDS_INIT_LIST_HEAD(&b->behind);
+    CDS_INIT_LIST_HEAD(&b->dropped);
     CDS_INIT_LIST_HEAD(&b->broken);
     CDS_INIT_LIST_HEAD(&b->joined);
     CDS_INIT_LIST_HEAD(&b->spare);

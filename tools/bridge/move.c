@@ -11,9 +11,9 @@
 #include "say.h"
 #include "tag.h"
 
-unsigned move_home(const struct bridge *b, const char *name)
+unsigned move_home(const struct bridge *b, uint64_t heir)
 {
-    return (unsigned)(table_hash(name) % b->share->n);
+    return (unsigned)(heir % b->share->n);
 }
 
 /* --- with a session --- */
@@ -33,7 +33,7 @@ static unsigned home_of(const struct bridge *b, const char *session)
     char name[SESSION_BYTES];
 
     tag_name(session, name);
-    return move_home(b, name);
+    return move_home(b, tag_heir(name));
 }
 
 /* An id that is none of ours may be refused anywhere. */

@@ -7,8 +7,8 @@
 
 #include "serve.h"
 
-/* The loop that a session of this name is, or was, served by. */
-unsigned move_home(const struct bridge *b, const char *name);
+/* The loop that a session is, or was, served by; @heir: see tag_heir(). */
+unsigned move_home(const struct bridge *b, uint64_t heir);
 
 /* Does it resume a session of another loop? Then its hello, and what it has
    said besides, is served there: after move_go(), when the caller is done with

@@ -11,8 +11,6 @@
 
 /* So many locks of no session are looked at in a tick. */
 #define LOOKS 1024u
-/* Most are held for a moment only: some are kept for the next. */
-#define SPARE_MOST 1024u
 
 /* A lock of no session. */
 struct loose {
@@ -146,24 +144,17 @@ static void forget(struct share *share, struct loose *l)
     share->peers.n_loose--;
     peer_count(share, &l->from->locks, -1u);
     let_go(share, l->from);
-    if (share->peers.n_spare == SPARE_MOST) {
-        free(l);
-        return;
-    }
-    share->peers.n_spare++;
-    cds_list_add(&l->node, &share->peers.spare);
+    free(share->peers.spare);
+    share->peers.spare = l;
 }
 
+/* Most are held for a moment only: one is kept for the next. */
 static struct loose *make_loose(struct share *share)
 {
-    struct loose *l;
+    struct loose *spare = share->peers.spare;
 
-    if (cds_list_empty(&share->peers.spare))
-        return malloc(sizeof(*l));
-    l = cds_list_first_entry(&share->peers.spare, struct loose, node);
-    cds_list_del(&l->node);
-    share->peers.n_spare--;
-    return l;
+    share->peers.spare = NULL;
+    return spare != NULL ? spare : malloc(sizeof(*spare));
 }
 
 /* Under the mutex. Without memory it is not counted. */
@@ -248,20 +239,16 @@ bool peer_begin(struct share *share)
 {
     pthread_mutex_init(&share->peers.mutex, NULL);
     CDS_INIT_LIST_HEAD(&share->peers.all_loose);
-    CDS_INIT_LIST_HEAD(&share->peers.spare);
     return table_begin(&share->peers.by_name) &&
         table_begin(&share->peers.loose);
 }
 
 void peer_end(struct share *share)
 {
-    struct loose *l, *next;
-
     while (!cds_list_empty(&share->peers.all_loose))
         forget(share,
             cds_list_first_entry(&share->peers.all_loose, struct loose, node));
-    cds_list_for_each_entry_safe (l, next, &share->peers.spare, node)
-        free(l);
+    free(share->peers.spare);
     table_end(&share->peers.by_name);
     table_end(&share->peers.loose);
 }

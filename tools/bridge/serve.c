@@ -11,6 +11,7 @@
 #include "peer.h"
 #include "say.h"
 #include "session.h"
+#include "tag.h"
 #include "wait.h"
 
 #define PROTOCOL_VERSION 1
@@ -248,18 +249,53 @@ static void serve_id(struct serving *s)
     reply_end(&s->reply);
 }
 
-/* The table goes on naming whoever it was held for; after a restart of the
-   bridge it is known by its id and handle only. */
+/* --- adopting --- */
+
+/* For a session it can be inherited, as what it has asked for itself. */
+static int adopt(const struct serving *s, const char *id,
+    struct enq_grant *grant)
+{
+    const struct session *session = s->c->session;
+
+    if (session == NULL)
+        return enq_adopt(s->b->space, id, grant);
+    return enq_adopt_for(s->b->space, id, tag_heir(session->name), grant);
+}
+
+/* By a bridge that was gone before it could say so? Then its client asks for
+   what he has. */
+static bool has_adopted(const struct serving *s, const char *id,
+    struct enq_grant *grant)
+{
+    struct held *h;
+
+    if (s->c->session == NULL ||
+        enq_find(s->b->space, id, &grant->handle) != ENQ_OK)
+        return false;
+    h = held_find(s->b, grant->handle);
+    if (h == NULL || h->session != s->c->session || !h->was_adopted)
+        return false;
+    grant->token = h->token;
+    grant->blocker.mode = h->mode;
+    h->was_adopted = false;
+    return true;
+}
+
 static void serve_adopt(struct serving *s)
 {
+    const char *id = s->ask->uuid == NULL ? "" : s->ask->uuid;
     struct enq_grant grant = {0};
     struct held h = {.request = s->request, .on_death = ENQ_DEATH_LEASE};
     int rc;
 
     if (was_done(s))
         return;
-    rc = enq_adopt(s->b->space, s->ask->uuid == NULL ? "" : s->ask->uuid,
-        &grant);
+    if (has_adopted(s, id, &grant)) {
+        reply_result(&s->reply, ENQ_OK, &grant, NULL);
+        serving_done(s, ENQ_OK, &grant);
+        return;
+    }
+    rc = adopt(s, id, &grant);
     reply_result(&s->reply, rc, &grant, enq_why());
     if (rc != ENQ_OK)
         return;
@@ -274,6 +310,8 @@ static void serve_adopt(struct serving *s)
     h.mode = grant.blocker.mode;
     held_add(s->b, s->c->session, &h);
 }
+
+/* --- more of a lock --- */
 
 static void serve_break(struct serving *s)
 {

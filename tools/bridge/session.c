@@ -52,7 +52,7 @@ static bool make_own_id(const struct bridge *b, char id[SESSION_BYTES],
         if (!make_id(id))
             return false;
         tag_name(id, name);
-    } while (move_home(b, name) != b->index);
+    } while (move_home(b, tag_heir(name)) != b->index);
     return true;
 }
 
@@ -176,7 +176,8 @@ struct session *session_inherit(struct bridge *b, const struct tag_found *tag,
         return NULL;
     s->grace_ms = grace_ms;
     s->ends_ns = grace_end(s);
-    strcpy(s->peer, tag->peer);
+    if (tag->peer[0] != '\0') /* what it has adopted tells none */
+        strcpy(s->peer, tag->peer);
     return s;
 }
 

@@ -13,6 +13,9 @@
  * ends no lock. What is RELEASE to the client the bridge gives back, when the
  * session ends.
  *
+ * What a session has adopted was made by others, and has a number in place of
+ * that (tag_heir).
+ *
  * Without a session: 10.1.2.3, and #wMS where the request said how long it
  * would wait, which enqueue-server's list tells.
  */

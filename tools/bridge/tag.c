@@ -42,6 +42,28 @@ void tag_name(const char *id, char name[SESSION_BYTES])
     *name = '\0';
 }
 
+uint64_t tag_heir(const char *name)
+{
+    uint64_t heir = 1; /* none is 0 */
+
+    for (unsigned i = 0; i < HEIR_BYTES - 1; i++)
+        heir =
+            heir << 6 | (uint64_t)(strchr(tag_letters, name[i]) - tag_letters);
+    return heir;
+}
+
+bool tag_is_heir(uint64_t heir)
+{
+    return heir >> 6 * (HEIR_BYTES - 1) == 1;
+}
+
+void tag_of_heir(uint64_t heir, char name[HEIR_BYTES])
+{
+    for (unsigned i = HEIR_BYTES - 1; i-- > 0; heir >>= 6)
+        name[i] = tag_letters[heir & 63];
+    name[HEIR_BYTES - 1] = '\0';
+}
+
 /* --- writing --- */
 
 /* Where a tag is written: one with each lock, so that formats cost too much. */

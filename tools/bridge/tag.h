@@ -16,6 +16,15 @@
 extern const char tag_letters[]; /* 64, that names and ids are made of */
 void tag_name(const char *id, char name[SESSION_BYTES]);
 
+/* What a session adopts was made by somebody else, and has no such text: of it
+   a number tells (enq_adopt_for), which is the first ten letters of the name.
+   Whoever finds somebody's 60 bits again could have adopted the lock as well.
+ */
+#define HEIR_BYTES 11 /* as a text, with its zero */
+uint64_t tag_heir(const char *name);
+bool tag_is_heir(uint64_t heir);
+void tag_of_heir(uint64_t heir, char name[HEIR_BYTES]);
+
 struct tag {
     const char *peer;
     const struct session *session; /* or NULL: nobody's */

@@ -44,9 +44,10 @@ static uint64_t in_kernel(const struct conn *c)
     return ioctl(c->fd, SIOCOUTQ, &n) == 0 && n > 0 ? (uint64_t)n : 0;
 }
 
-/* Nothing has come since what is in flight was sent again. A host that has no
-   room answers each attempt at once; but they become rare, so that its last
-   answer may be old as well. */
+/* Nothing has come since what is in flight was sent again: where nothing is,
+   the last that came was its acknowledgement. A host that has no room answers
+   each attempt at once; but they become rare, so that its last answer may be
+   old as well. */
 static bool is_silent(const struct tcp_info *info)
 {
     return info->tcpi_last_ack_recv >= VANISHED_MS &&
@@ -68,7 +69,7 @@ static bool has_vanished(const struct conn *c)
     socklen_t n = sizeof(info);
 
     return getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &n) == 0 &&
-        info.tcpi_unacked > 0 && (is_silent(&info) || is_deaf(&info));
+        (is_silent(&info) || is_deaf(&info));
 }
 
 static const char *judge(const struct bridge *b, const struct conn *c)

@@ -29,6 +29,8 @@ struct wait *wait_make(unsigned n)
 
 void wait_free(struct wait *w)
 {
+    if (w->is_dropped) /* and has its result before it was cancelled */
+        cds_list_del(&w->node);
     if (w->locks != &w->one)
         free(w->locks);
     free(w->grants);
@@ -94,16 +96,37 @@ struct wait *wait_of_request(const struct cds_list_head *waits, const char *id)
     return NULL;
 }
 
+static void cancel_one(struct bridge *b)
+{
+    struct wait *w = cds_list_first_entry(&b->dropped, struct wait, node);
+
+    cds_list_del(&w->node);
+    w->is_dropped = false;
+    enq_cancel(b->space, w->by_ticket.key);
+}
+
+void wait_drop_more(struct bridge *b)
+{
+    for (unsigned n = 1; !cds_list_empty(&b->dropped); n++) {
+        cancel_one(b);
+        if (n % 4 == 0 && bridge_look_late(b) >= b->late_ns)
+            return; /* some in each round, however late it is */
+    }
+}
+
 /* Each has a result still, which nobody will be told; a lock that came in this
-   very moment is given back then (news.c). */
+   very moment is given back then (news.c). Of very many some are cancelled in
+   this round. */
 void wait_drop_all(struct bridge *b, struct cds_list_head *waits)
 {
     while (!cds_list_empty(waits)) {
         struct wait *w = cds_list_first_entry(waits, struct wait, node);
 
         wait_leave(w);
-        enq_cancel(b->space, w->by_ticket.key);
+        w->is_dropped = true;
+        cds_list_add_tail(&w->node, &b->dropped);
     }
+    wait_drop_more(b);
 }
 
 void wait_forget_all(struct bridge *b)

@@ -23,6 +23,9 @@ struct wait *wait_of_request(const struct cds_list_head *waits, const char *id);
 /* Nobody wants them any more. */
 void wait_drop_all(struct bridge *b, struct cds_list_head *waits);
 
+/* Those whose turn did not come yet. */
+void wait_drop_more(struct bridge *b);
+
 /* Frees them, when the space is closed. */
 void wait_forget_all(struct bridge *b);
 
