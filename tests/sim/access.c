@@ -38,6 +38,16 @@ static inline bool is_weakened(void)
     return __builtin_expect(sim.n_weakened > 0, 0) && weaken_is_at(called_from);
 }
 
+static inline bool wants_pairs(void)
+{
+    return __builtin_expect(sim.pairs, 0);
+}
+
+static inline int order_of(int order, bool weakened)
+{
+    return weakened ? __ATOMIC_RELAXED : order;
+}
+
 /* --- the buffer --- */
 
 static uint64_t read_word(const void *at, unsigned bytes)
@@ -188,18 +198,27 @@ static void buffer_store(void *at, unsigned bytes, bool atomic, bool release)
 
 /* --- plain accesses --- */
 
-static inline void plain_read(const void *at)
+static inline void plain_read(const void *at, unsigned bytes)
 {
-    if (IS(at))
-        sim_step((uintptr_t)at - sim.base, READ);
+    uintptr_t from = called_from;
+
+    if (!IS(at))
+        return;
+    sim_step((uintptr_t)at - sim.base, READ);
+    if (wants_pairs())
+        before_plain(at, bytes, false, from);
 }
 
 /* One of many bytes is seen at once, as is what libc's functions write. */
 static inline void plain_write(void *at, unsigned bytes)
 {
+    uintptr_t from = called_from;
+
     if (!IS(at))
         return;
     sim_step((uintptr_t)at - sim.base, WRITE);
+    if (wants_pairs())
+        before_plain(at, bytes, true, from);
     if (!sim.buffers || bytes > 2 * sizeof(uint64_t))
         return;
     for (unsigned i = 0; i < bytes; i += sizeof(uint64_t))
@@ -215,18 +234,22 @@ static inline void plain_write(void *at, unsigned bytes)
     void __tsan_unaligned_write##n(void *at);                                  \
     void __tsan_read##n(void *at)                                              \
     {                                                                          \
-        plain_read(at);                                                        \
+        CALLED();                                                              \
+        plain_read(at, n);                                                     \
     }                                                                          \
     void __tsan_write##n(void *at)                                             \
     {                                                                          \
+        CALLED();                                                              \
         plain_write(at, n);                                                    \
     }                                                                          \
     void __tsan_unaligned_read##n(void *at)                                    \
     {                                                                          \
-        plain_read(at);                                                        \
+        CALLED();                                                              \
+        plain_read(at, n);                                                     \
     }                                                                          \
     void __tsan_unaligned_write##n(void *at)                                   \
     {                                                                          \
+        CALLED();                                                              \
         plain_write(at, n);                                                    \
     }
 
@@ -244,12 +267,13 @@ void __tsan_func_exit(void);
 
 void __tsan_read_range(void *at, size_t bytes)
 {
-    (void)bytes;
-    plain_read(at);
+    CALLED();
+    plain_read(at, (unsigned)bytes);
 }
 
 void __tsan_write_range(void *at, size_t bytes)
 {
+    CALLED();
     plain_write(at, bytes < UINT8_MAX ? (unsigned)bytes : UINT8_MAX);
 }
 
@@ -260,21 +284,24 @@ void *__tsan_memset(void *to, int value, size_t bytes);
 
 void *__tsan_memcpy(void *to, const void *from, size_t bytes)
 {
-    plain_read(from);
-    plain_write(to, UINT8_MAX);
+    CALLED();
+    plain_read(from, (unsigned)bytes);
+    plain_write(to, (unsigned)bytes);
     return memcpy(to, from, bytes);
 }
 
 void *__tsan_memmove(void *to, const void *from, size_t bytes)
 {
-    plain_read(from);
-    plain_write(to, UINT8_MAX);
+    CALLED();
+    plain_read(from, (unsigned)bytes);
+    plain_write(to, (unsigned)bytes);
     return memmove(to, from, bytes);
 }
 
 void *__tsan_memset(void *to, int value, size_t bytes)
 {
-    plain_write(to, UINT8_MAX);
+    CALLED();
+    plain_write(to, (unsigned)bytes);
     return memset(to, value, bytes);
 }
 
@@ -293,18 +320,23 @@ void __tsan_func_exit(void)
 
 /* --- atomic accesses --- */
 
-static inline uint64_t atomic_load(const void *at, unsigned bytes)
+static inline uint64_t atomic_load(const void *at, unsigned bytes, int order)
 {
+    uintptr_t from = called_from;
     bool weakened = is_weakened();
 
     if (!IS(at)) {
         sim_private();
+        if (wants_pairs())
+            before_load(at, bytes, order_of(order, weakened), from);
         return read_word(at, bytes);
     }
     sim_edge();
     sim_step((uintptr_t)at - sim.base, LOAD);
     if (weakened)
         weaken_early(at, bytes);
+    if (wants_pairs())
+        before_load(at, bytes, order_of(order, weakened), from);
     return read_word(at, bytes);
 }
 
@@ -331,15 +363,20 @@ static inline bool comes_first(bool weakened, const void *at, unsigned bytes)
 static inline void atomic_store(void *at, uint64_t value, unsigned bytes,
     int order)
 {
+    uintptr_t from = called_from;
     bool weakened = is_weakened();
 
     if (!IS(at)) {
         sim_private();
+        if (wants_pairs())
+            before_store(at, bytes, order_of(order, weakened), from);
         memcpy(at, &value, bytes);
         return;
     }
     sim_edge();
     sim_step((uintptr_t)at - sim.base, STORE);
+    if (wants_pairs())
+        before_store(at, bytes, order_of(order, weakened), from);
     if (order == __ATOMIC_RELEASE && comes_first(weakened, at, bytes)) {
         write_now(at, value, bytes);
         return;
@@ -354,17 +391,22 @@ static inline void atomic_store(void *at, uint64_t value, unsigned bytes,
 }
 
 /* Before an access that reads and writes in one, which is a full barrier. */
-static inline void atomic_both(const void *at, unsigned bytes)
+static inline void atomic_both(const void *at, unsigned bytes, int order)
 {
+    uintptr_t from = called_from;
     bool weakened = is_weakened();
 
     if (!IS(at)) {
         sim_private();
         drain();
+        if (wants_pairs())
+            before_both(at, bytes, order_of(order, weakened), from);
         return;
     }
     sim_edge();
     sim_step((uintptr_t)at - sim.base, STORE);
+    if (wants_pairs())
+        before_both(at, bytes, order_of(order, weakened), from);
     if (!comes_first(weakened, at, bytes))
         drain();
     else
@@ -372,18 +414,19 @@ static inline void atomic_both(const void *at, unsigned bytes)
 }
 
 /* An exchange that a weak machine, or a faulty one, makes a mere store of. */
-static inline uint64_t atomic_exchange(void *at, uint64_t value, unsigned bytes)
+static inline uint64_t atomic_exchange(void *at, uint64_t value, unsigned bytes,
+    int order)
 {
     uint64_t before;
 
     if (IS(at) && sim.buffers && (sim.fault == FAULT_FENCES || is_weakened())) {
-        before = atomic_load(at, bytes);
+        before = atomic_load(at, bytes, __ATOMIC_RELAXED);
         atomic_store(at, value, bytes, __ATOMIC_RELAXED);
         if (sim.fault != FAULT_FENCES)
             weaken_barrier(at, bytes);
         return before;
     }
-    atomic_both(at, bytes);
+    atomic_both(at, bytes, order);
     before = read_word(at, bytes);
     if (IS(at))
         write_now(at, value, bytes);
@@ -393,11 +436,11 @@ static inline uint64_t atomic_exchange(void *at, uint64_t value, unsigned bytes)
 }
 
 static inline uint64_t atomic_fetch(void *at, uint64_t value, unsigned bytes,
-    uint64_t (*make)(uint64_t, uint64_t))
+    int order, uint64_t (*make)(uint64_t, uint64_t))
 {
     uint64_t before;
 
-    atomic_both(at, bytes);
+    atomic_both(at, bytes, order);
     before = read_word(at, bytes);
     value = make(before, value);
     if (IS(at))
@@ -408,11 +451,11 @@ static inline uint64_t atomic_fetch(void *at, uint64_t value, unsigned bytes,
 }
 
 static inline bool atomic_cas(void *at, void *expected, uint64_t value,
-    unsigned bytes)
+    unsigned bytes, int order)
 {
     uint64_t before;
 
-    atomic_both(at, bytes);
+    atomic_both(at, bytes, order);
     before = read_word(at, bytes);
     if (before != read_word(expected, bytes) &&
         !(sim.fault == FAULT_CAS && IS(at) && chance(64))) {
@@ -450,9 +493,8 @@ static uint64_t make_or(uint64_t a, uint64_t b)
     type __tsan_atomic##bits##_fetch_##name(void *at, type v, int order);      \
     type __tsan_atomic##bits##_fetch_##name(void *at, type v, int order)       \
     {                                                                          \
-        (void)order;                                                           \
         CALLED();                                                              \
-        return (type)atomic_fetch(at, v, bits / 8, make_##name);               \
+        return (type)atomic_fetch(at, v, bits / 8, order, make_##name);        \
     }
 
 #define CAS(bits, type, name)                                                  \
@@ -461,9 +503,9 @@ static uint64_t make_or(uint64_t a, uint64_t b)
     int __tsan_atomic##bits##_compare_exchange_##name(void *at,                \
         void *expected, type v, int order, int failed)                         \
     {                                                                          \
-        (void)order, (void)failed;                                             \
+        (void)failed;                                                          \
         CALLED();                                                              \
-        return atomic_cas(at, expected, v, bits / 8);                          \
+        return atomic_cas(at, expected, v, bits / 8, order);                   \
     }
 
 /* As clang asks for it: what was there is the answer. */
@@ -475,9 +517,9 @@ static uint64_t make_or(uint64_t a, uint64_t b)
     {                                                                          \
         type was = expected;                                                   \
                                                                                \
-        (void)order, (void)failed;                                             \
+        (void)failed;                                                          \
         CALLED();                                                              \
-        return atomic_cas(at, &was, v, bits / 8) ? expected : was;             \
+        return atomic_cas(at, &was, v, bits / 8, order) ? expected : was;      \
     }
 
 #define ATOMIC(bits, type)                                                     \
@@ -486,9 +528,8 @@ static uint64_t make_or(uint64_t a, uint64_t b)
     type __tsan_atomic##bits##_exchange(void *at, type v, int order);          \
     type __tsan_atomic##bits##_load(const void *at, int order)                 \
     {                                                                          \
-        (void)order;                                                           \
         CALLED();                                                              \
-        return (type)atomic_load(at, bits / 8);                                \
+        return (type)atomic_load(at, bits / 8, order);                         \
     }                                                                          \
     void __tsan_atomic##bits##_store(void *at, type v, int order)              \
     {                                                                          \
@@ -497,9 +538,8 @@ static uint64_t make_or(uint64_t a, uint64_t b)
     }                                                                          \
     type __tsan_atomic##bits##_exchange(void *at, type v, int order)           \
     {                                                                          \
-        (void)order;                                                           \
         CALLED();                                                              \
-        return (type)atomic_exchange(at, v, bits / 8);                         \
+        return (type)atomic_exchange(at, v, bits / 8, order);                  \
     }                                                                          \
     FETCH(bits, type, add)                                                     \
     FETCH(bits, type, sub)                                                     \
@@ -525,6 +565,8 @@ void __tsan_atomic_thread_fence(int order)
     weakened = is_weakened();
     sim_edge();
     kernel_point();
+    if (wants_pairs())
+        before_fence(order_of(order, weakened));
     if (weakened)
         weaken_barrier(NULL, 0);
     else if (order == __ATOMIC_SEQ_CST && sim.fault != FAULT_FENCES)

@@ -185,6 +185,7 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
         return 0;
     if (p->n_lives == LIVES_MAX)
         return EAGAIN;
+    before_taken(mutex);
     *(uint32_t *)mutex = tid_of(p);
     p->lives[p->n_lives++] = (const uint32_t *)mutex;
     return 0;
@@ -205,6 +206,7 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
         return EPERM;
     p->lives[i] = p->lives[--p->n_lives];
     memory_drain(p);
+    before_given(mutex);
     *(uint32_t *)mutex = 0;
     wake_some((const uint32_t *)mutex, 1);
     return 0;
@@ -237,6 +239,7 @@ static void mark(const struct proc *p, uint32_t *word)
     if ((*word & FUTEX_TID_MASK) != tid_of(p) || sim.fault == FAULT_MARKS)
         return;
     sim_say("the kernel marks %#zx", sim_offset(word));
+    before_marked(p, word);
     *word = (*word & FUTEX_WAITERS) | FUTEX_OWNER_DIED;
     if (waiters)
         wake_some(word, 1);
@@ -262,6 +265,7 @@ static bool ended(const struct map *map, const struct process *who)
                 continue;
             if (!sched_process_is_dead(p))
                 return false;
+            before_ended(p);
             found = true;
         }
     }
@@ -282,8 +286,10 @@ static void marks_due(struct proc *p, int64_t ns)
     }
     /* files are closed after that */
     if (sim.registry != NULL && sim.registry->process == p->process &&
-        p->n_marks == 0 && sched_process_is_dead(p))
+        p->n_marks == 0 && sched_process_is_dead(p)) {
+        before_marked(sim.registry, (const uint32_t *)sim.map->h);
         sim.registry = NULL;
+    }
 }
 
 static void sleep_due(struct proc *p, int64_t ns)
@@ -340,6 +346,7 @@ static int registry_lock(struct proc *p)
         p->registry = false;
     }
     sim.registry = p;
+    before_taken(sim.map->h);
     return 0;
 }
 
@@ -360,8 +367,10 @@ int __wrap_fcntl(int fd, int command, ...)
     if (lock->l_type != F_UNLCK)
         return registry_lock(sim.me);
     memory_drain(sim.me);
-    if (sim.registry == sim.me)
+    if (sim.registry == sim.me) {
+        before_given(sim.map->h);
         sim.registry = NULL;
+    }
     kernel_point();
     return 0;
 }

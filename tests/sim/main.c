@@ -17,6 +17,8 @@
  *   --weaken PLACE where an atomic access at this address of the program (of
  *                  the instruction behind the call, in hexadecimal) has no
  *                  order: until somebody notices (see orders.sh)
+ *   --unordered    tells of accesses that nothing orders (before.c): "pair",
+ *                  the kind, two places of the program, how often
  *   --plain        without the simulation's own tests
  *   --workers N    so many processes at once (default: a CPU each)
  *
@@ -158,7 +160,7 @@ static void count(void)
 
 static bool enough(double begin)
 {
-    if (sim.n_weakened > 0 && tally->failures > 0)
+    if (sim.n_weakened > 0 && !sim.pairs && tally->failures > 0)
         return true;
     if (options.seconds > 0)
         return clock_s() - begin >= options.seconds;
@@ -234,6 +236,7 @@ static void run_from(uint64_t first, uint64_t count)
             _exit(2);
         }
         work(i, begin);
+        before_tell();
         _exit(0);
     }
     for (unsigned i = 0; i < options.workers; i++)
@@ -382,7 +385,7 @@ static void usage(void)
         "usage: sim-run [--seed N [--tell]] [--first N] [--count STEPS] "
         "[--seconds S] "
         "[--fault NAME] [--kind TEXT] [--plain] [--workers N] "
-        "[--weaken PLACE]...\n");
+        "[--weaken PLACE]... [--unordered]\n");
     exit(2);
 }
 
@@ -443,6 +446,8 @@ static void take_options(char **argv)
             sim.talks = true;
         else if (strcmp(*argv, "--plain") == 0)
             options.plain = true;
+        else if (strcmp(*argv, "--unordered") == 0)
+            sim.pairs = options.plain = true;
         else if (argv[1] == NULL)
             usage();
         else {

@@ -56,6 +56,7 @@ struct proc *sched_spawn(void (*body)(struct proc *p))
     p->priority = PRIORITY_FIRST + (unsigned)below(1000);
     p->body = body;
     coro_begin(&p->coro, proc_main);
+    before_spawned(p);
     return p;
 }
 
@@ -458,6 +459,9 @@ void sched_begin(void)
     sim.stops = chance(3);
     if (sim.n_weakened > 0)
         sim.buffers = sim.weak = true;
+    if (sim.pairs)
+        sim.buffers = sim.weak = false;
+    before_begin();
 }
 
 static bool all_over(void)

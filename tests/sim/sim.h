@@ -220,6 +220,7 @@ struct sim {
     unsigned drain; /* one of it leaves it once in so many turns */
     uintptr_t weakened[WEAKENED_MAX]; /* places in the program: --weaken */
     unsigned n_weakened;
+    bool pairs;     /* of unordered accesses are looked for: --unordered */
     unsigned edges; /* switch at one in so many atomic accesses; 0: not more */
     bool stops;     /* processes are stopped at times */
     unsigned deaths, lowest;
@@ -313,6 +314,22 @@ void weaken_no_more(void);
 void weaken_written(void *at, uint64_t before, unsigned bytes);
 void weaken_enter(struct proc *p);
 void weaken_leave(struct proc *p);
+
+/* --- what happens before what (before.c) --- */
+void before_begin(void);
+void before_spawned(const struct proc *p);
+void before_plain(const void *at, unsigned bytes, bool write, uintptr_t from);
+void before_load(const void *at, unsigned bytes, int order, uintptr_t from);
+void before_store(const void *at, unsigned bytes, int order, uintptr_t from);
+void before_both(const void *at, unsigned bytes, int order, uintptr_t from);
+void before_fence(int order);
+/* A mutex was taken, is about to be given back; a dead thread's life word is
+   marked; the kernel says that this one has ended. */
+void before_taken(const void *at);
+void before_given(const void *at);
+void before_marked(const struct proc *dead, const uint32_t *word);
+void before_ended(const struct proc *dead);
+void before_tell(void);
 
 /* --- the segment (segment.c) --- */
 bool segment_open(void);

@@ -74,6 +74,7 @@ static int take(const void *mutex)
     process->mutexes[i].mutex = mutex;
     process->mutexes[i].by = sim.me;
     process->n_mutexes++;
+    before_taken(mutex);
     return 0;
 }
 
@@ -86,6 +87,7 @@ static int give(const void *mutex)
         sim_fail("a thread gives back a mutex that it has not");
         return EPERM;
     }
+    before_given(mutex);
     process->mutexes[i] = process->mutexes[--process->n_mutexes];
     wake_those_who_want(mutex);
     return 0;
