@@ -48,6 +48,7 @@ class Running:
         for name in ('ENQ_SPACE', 'ENQ_OWNER', 'ENQ_CRASH', 'ENQ_STOP',
                      'ENQ_TICK_MS', 'MAKEFLAGS'):
             env.pop(name, None)
+        env.update(suite.env)
         if only:
             env['UNIT_ONLY'] = only
         self.begin = time.monotonic()
@@ -79,6 +80,14 @@ class Running:
         if self.suite.failed(status, self.output()):
             return 'fails'
         return ''
+
+    def ended(self):
+        """Its verdict, when there is one."""
+        word = self.verdict()
+        while word is None:
+            time.sleep(0.02)
+            word = self.verdict()
+        return word
 
     def stop(self):
         if self.process.returncode is None:
@@ -120,8 +129,8 @@ def play_suites(suites, to, limit_of, alone, prepare, done=None):
 class Player:
     """Plays mutants; several threads may."""
 
-    def __init__(self, recipes, units):
-        self.recipes, self.units = recipes, units
+    def __init__(self, recipes, units, wide=False):
+        self.recipes, self.units, self.wide = recipes, units, wide
         self.ours = os.path.join(recipes.build, 'mutate/%d' % os.getpid())
         self.alone = may_be_alone()
         self.seconds = {}  # of each suite without a mutant
@@ -221,8 +230,8 @@ class Player:
         self.prove_sound(suite)
         if suite.name in self.unsound:
             return False
-        if suite.name == 'sim':
-            name = self.recipes.objects_of(mutant.path).get('sim')
+        for profile in {p.split('/')[0] for p in suite.programs}:
+            name = self.recipes.objects_of(mutant.path).get(profile)
             if name and name not in changed:
                 file = os.path.join(to, 'objects', name)
                 self.recipes.compile(name, mutant.path, tree, file)
@@ -242,11 +251,7 @@ class Player:
             one = Running(suite, to, self.limit(suite), self.alone,
                           test and test.group(1))
             try:
-                word = one.verdict()
-                while word is None:
-                    time.sleep(0.02)
-                    word = one.verdict()
-                if word:
+                if one.ended():
                     return True
             finally:
                 one.stop()
@@ -280,7 +285,8 @@ class Player:
             if all(name.startswith('sim/') for name in changed):
                 suites = [Suite('sim', SIM_ALONE_SECONDS)]
             else:
-                suites = [Suite(n) for n in names_for(mutant.path, self.units)]
+                suites = [Suite(n) for n in names_for(
+                    mutant.path, self.units, self.wide)]
                 if 'sim' not in self.recipes.objects_of(mutant.path):
                     suites = [s for s in suites if s.name != 'sim']
             seen = self.judge(

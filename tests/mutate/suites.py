@@ -5,8 +5,10 @@ import os
 import re
 import sys
 
-from table import ABOUT, DEAR, MORE, OF, WITH_BRIDGE
+from table import ABOUT, DEAR, MORE, OF, PAIRED, RACES, STILL, WITH_BRIDGE
 
+WITHOUT_TICKS = '-without-ticks'
+SANITIZED = ('-asan', '-tsan')
 SIM_SECONDS = 6
 SIM_ALONE_SECONDS = 15  # where nobody else could see the mutant
 SEEN = re.compile(r'^FAIL(ED)?\b', re.M)
@@ -19,10 +21,19 @@ class Suite:
     def __init__(self, name, sim_seconds=SIM_SECONDS):
         self.name = name
         self.seconds = sim_seconds
+        self.env = {}
+        self.profile = 'debug'
+        if name.endswith(WITHOUT_TICKS):
+            name = name[:-len(WITHOUT_TICKS)]
+            self.env['ENQ_TICK_MS'] = '60000'
+        if name.endswith(SANITIZED):
+            self.env['ENQ_WIRE_PATIENCE'] = '3'
+            if name not in MORE:
+                self.profile, name = name[-4:], name[:-5]
         if name in MORE:
             self.programs, self.arguments = MORE[name]
         else:
-            self.programs = ['debug/tests/unit/check_' + name]
+            self.programs = [self.profile + '/tests/unit/check_' + name]
             self.arguments = []
             if name in WITH_BRIDGE:
                 self.programs.append('debug/enq-bridge')
@@ -35,7 +46,7 @@ class Suite:
         if first.endswith('.py'):
             return [sys.executable, '-B', *self.arguments, program]
         if first.endswith('.sh'):
-            return [first]
+            return self.arguments
         return [program, *self.arguments]
 
     def has_seen(self, output):
@@ -66,14 +77,27 @@ def named_after(path, units):
         ABOUT.get(stem, '').split()
 
 
-def names_for(path, units):
-    """The names of the suites for a source, in the order of their play."""
-    names = named_after(path, units) + OF[os.path.dirname(path)].split()
+def names_for(path, units, wide):
+    """The names of the suites for a source, in the order of their play: if it
+    is to be wide, of all."""
+    directory, stem = os.path.split(path[:-2])
+    names = named_after(path, units) + OF[directory].split()
+    if directory == 'tools/bridge' and stem in PAIRED:
+        names.append('pair')
+    if wide:
+        names += sorted({*units, *MORE} - set(names))
     for name in names:
         assert name in MORE or name in units, name
+    names += [n + WITHOUT_TICKS for n in names if n in STILL]
+    names += [n + '-asan' for n in named_after(path, units)]
+    names += RACES.get(directory, '').split()
     return sorted(dict.fromkeys(names), key=cost)
 
 
 def cost(name):
     """The same for those of about the same cost: they stay in order."""
+    if name.endswith(WITHOUT_TICKS):
+        return 0.5 + cost(name[:-len(WITHOUT_TICKS)])
+    if name.endswith(SANITIZED):
+        return 3
     return 2 if name in MORE else 1 if name in DEAR else 0
