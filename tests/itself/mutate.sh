@@ -112,18 +112,28 @@ report $? 'a name outlives what is written before it'
 
 cat >"$tree/tests/mutate/table.py" <<'E2'
 ABOUT, WITH_BRIDGE, MORE, DEAR = {}, (), {}, ()
+PAIRED, RACES, STILL = (), {}, ()
 OF = {'src/part': 'one'}
 E2
 cat >"$tree/Makefile" <<'E2'
-b := $(BUILD)/debug
+BUILD = build
 played: $(PLAYED)
-$(b)/%.o: %.c
-	@mkdir -p $(@D)
-	cc -O1 -Isrc -c $< -o $@
-$(b)/libenq.a: $(b)/src/part/one.o
-	ar rcs $@ $^
-$(b)/tests/unit/check_one: $(b)/tests/unit/check_one.o $(b)/libenq.a
-	cc -o $@ $^
+check-made: $(BUILD)/debug/tests/unit/check_one
+check-run: check-made
+	@$(BUILD)/debug/tests/unit/check_one more || \
+	    { echo "FAIL $$(cat tests/more)  0 passed  1 failed"; exit 1; }
+define kind
+$(BUILD)/$1/%.o: %.c
+	@mkdir -p $$(@D)
+	cc $2 -O1 -Isrc -c $$< -o $$@
+$(BUILD)/$1/libenq.a: $(BUILD)/$1/src/part/one.o
+	ar rcs $$@ $$^
+$(BUILD)/$1/tests/unit/check_one: $(BUILD)/$1/tests/unit/check_one.o \
+    $(BUILD)/$1/libenq.a
+	cc $2 -o $$@ $$^
+endef
+$(eval $(call kind,debug,))
+$(eval $(call kind,asan,-fsanitize=address))
 E2
 cat >"$tree/src/part/one.c" <<'E2'
 int clip(int a);
@@ -138,7 +148,10 @@ int clip(int a)
 E2
 cat >"$tree/tests/unit/check_one.c" <<'E2'
 int clip(int a);
-int main(void) { return clip(20) != 13 || clip(5) != 8; }
+int main(int n, char **v)
+{
+    return n > 1 ? clip(9) != 12 : clip(20) != 13 || clip(5) != 8;
+}
 E2
 
 # says STATUS WHAT TEXT MUTANT... - it ends so and says so
@@ -157,9 +170,15 @@ says 0 'one that a test notices is killed' "^killed .*$one:const:2 .* one fails"
     $one:const:2
 says 1 'one that no test notices fails the run' "^FAIL $one:rel:1 survives" \
     $one:rel:1
+echo some/suite >"$tree/tests/more"
+says 0 'one that only the whole check notices is killed by that' \
+    "^killed .*$one:rel:1 .* make check: some/suite fails" --whole $one:rel:1
+echo wire/npm >"$tree/tests/more"
+says 1 'one that only who needs a registry would notice survives' \
+    "^FAIL $one:rel:1 survives" --whole $one:rel:1
 says 0 'one of the same object code is no mutant' "^same .*$one:rel:2 " \
     $one:rel:2
-says 0 'one that does not end is killed' "^killed .*$one:arith:1 .* one hangs" \
+says 0 'one that does not end is killed' "^killed .*$one:arith:1 .* one(-asan)? hangs" \
     $one:arith:1
 printf '# a list\n%s\n    9 is not asked for\n' $one:rel:1 \
     >"$tree/tests/mutate/survivors"
@@ -175,6 +194,10 @@ printf '%s\n' $one:rel:3 >"$tree/tests/mutate/survivors"
 says 1 'one that is listed without a reason fails the run' \
     "nothing is said of $one:rel:3" $one:rel:2
 : >"$tree/tests/mutate/survivors"
+echo some/suite >"$tree/tests/more"
+sed -i 's/!= 12/!= 11/' "$tree/tests/unit/check_one.c"
+says 1 'a suite that fails in the whole check without a mutant kills none' \
+    "^UNSOUND some/suite " --whole $one:rel:1
 sed -i 's/!= 13/!= 14/' "$tree/tests/unit/check_one.c"
 says 1 'a test that fails without a mutant kills none' '^UNSOUND one ' \
     $one:const:2

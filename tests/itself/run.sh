@@ -29,7 +29,7 @@ suite_is() { # NAME; its commands from stdin
 ends() {
     (
         unset ENQ_TEST_MARK PARTS
-        cd "$tmp/tree" && PARTS='' tests/run >"$tmp/out" 2>&1
+        cd "$tmp/tree" && PARTS='' tests/run "${what-}" >"$tmp/out" 2>&1
     )
     local status=$?
     if [ "$status" = "$1" ] && grep -qF -- "$3" "$tmp/out"; then
@@ -73,15 +73,58 @@ kill "$other"
 for place in '/dev/shm/enq-${ENQ_TEST_MARK}itself-1' '$TMPDIR/x' \
     '$TMPDIR/.x' '/tmp/enq-${ENQ_TEST_MARK}itself'; do
     begin
-    suite_is good <<<": >\"$place\""
+    suite_is good <<<": >\"$place\"; echo \"$place\" >>'$tmp/places'"
     ends 1 "a file that is left is seen: $place" 'FAIL leaves no file'
 done
-for file in "/dev/shm/enq-r"*"-itself-1" "/tmp/enq-r"*"-itself"; do
+[ "$(wc -l <"$tmp/places")" = 4 ] || failed=$((failed + 1))
+while read -r file; do
     [ ! -e "$file" ] || {
         failed=$((failed + 1))
         echo "FAILED  $file is still there"
     }
+done <"$tmp/places"
+
+# --- several at a time, and what is left to `prove` ---
+
+begin
+for i in 1 2 3; do
+    # Each waits for another to be there: a run of one at a time would not end.
+    suite_is "meets-$i" <<<"mkdir -p '$tmp/met' && : >'$tmp/met/$i'
+for _ in {1..600}; do
+    [ \$(ls '$tmp/met' | wc -l) -lt 2 ] || break
+    sleep 0.1
 done
+[ \$(ls '$tmp/met' | wc -l) -ge 2 ] || exit 1"
+done
+JOBS=2 ends 0 'suites run beside each other, and all are counted' \
+    '5 passed, 0 failed, 0 skipped'
+
+begin
+for i in 1 2 3; do
+    suite_is "alone-$i" <<<"mkdir '$tmp/alone' || exit 1
+sleep 0.2
+rmdir '$tmp/alone'"
+    echo "check alone fake/alone-$i" >>"$tmp/tree/tests/suites"
+done
+JOBS=3 ends 0 'who measures runs alone' '5 passed, 0 failed, 0 skipped'
+
+begin
+suite_is quick </dev/null
+suite_is long </dev/null
+{
+    echo 'prove beside fake/long'
+    # shellcheck disable=SC2016 # tests/run expands it
+    echo 'check beside short/long $BUILD/../tests/fake/long.sh'
+} >"$tmp/tree/tests/suites"
+what=check ends 0 'what is for prove has a short dose in check' 'ok   short/long'
+grep -q fake/long "$tmp/out" && failed=$((failed + 1)) &&
+    echo 'FAILED  and nothing but that'
+what=prove ends 0 'prove plays what check leaves' '3 passed, 0 failed, 0 skipped'
+ends 0 'a run that is told neither plays both' '4 passed, 0 failed, 0 skipped'
+
+begin
+suite_is interrupts <<<'kill -INT $$; sleep 1; exit 0'
+ends 1 'a test may be interrupted' 'FAIL fake/interrupts'
 
 # A race, or a double grant, that shows once is a fault.
 begin
