@@ -301,12 +301,13 @@ enum gone {
 #define STATE_TOLD UINT64_C(0x4000)  /* its session knows: asked, or gone */
 #define STATE_NEAR UINT64_C(0x8000)  /* and that its ttl is near */
 #define STATE_ENDED                                                            \
-    UINT64_C(0x10000)                 /* and that it has ended; it is delayed  \
-                                       */
-#define STATE_FIRST UINT64_C(0x20000) /* POKED with no waiter before it */
+    UINT64_C(0x10000)                  /* and that it has ended; it is delayed \
+                                        */
+#define STATE_FIRST UINT64_C(0x20000)  /* POKED with no waiter before it */
+#define STATE_SOONER UINT64_C(0x40000) /* a lock ends before its waiter saw */
 #define STATE_NOTES                                                            \
     (STATE_POKED | STATE_ASKED | STATE_TOLD | STATE_NEAR | STATE_ENDED |       \
-        STATE_FIRST)
+        STATE_FIRST | STATE_SOONER)
 #define STATE_GENERATION(s) ((uint32_t)((s) >> 32))
 #define STATE(generation, phase, mode, gone)                                   \
     ((uint64_t)(generation) << 32 | (uint64_t)(gone) << 8 |                    \

@@ -55,7 +55,6 @@ static void watch_holder(struct blockers *b, struct scope *s, struct entry *e,
     b->until = mono_min(b->until, end);
     b->holder = e;
     b->holder_state = shm_load(&e->state);
-    b->holder_ends_ns = shm_load(&e->deadline_ns);
     /* a KEEP lock stays closed if its holder's death is noticed in time */
     if ((ENTRY_DEATH(e->on_death) == ENQ_DEATH_RELEASE ||
             (ENTRY_DEATH(e->on_death) == ENQ_DEATH_KEEP &&

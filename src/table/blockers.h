@@ -20,7 +20,6 @@ struct blockers {
     uint64_t ahead_state;
     struct entry *holder; /* one of those who have it */
     uint64_t holder_state;
-    int64_t holder_ends_ns;
     struct sys_watch watch[SYS_WATCHES_MAX]; /* first those of his own state */
     unsigned n, own;
     bool dead;  /* a session of those is dead already */

@@ -269,14 +269,30 @@ int scope_visit(struct scope *s, const struct key *key, entry_see_fn *see,
     return first == NULL ? 0 : see_ring(s, first, see, context, &more);
 }
 
-static bool wake_waiter(void *scope, struct entry *e)
+struct waking {
+    struct scope *s;
+    bool behind; /* one that waits before them has been woken */
+};
+
+/* One that has looked and does not sleep yet is not woken: its note keeps it
+   from sleeping. But in a narrow scope who stands behind another leaves time to
+   him, unless it is of a set, which waits elsewhere as well. */
+static bool wake_waiter(void *context, struct entry *e)
 {
-    if (entry_is(e, PHASE_WAITING))
-        scope_wake(scope, e);
+    struct waking *w = context;
+
+    if (!entry_is(e, PHASE_WAITING))
+        return true;
+    if (!w->behind || w->s->wide || entry_is_of_set(e))
+        shm_or(&e->state, STATE_SOONER);
+    w->behind = true;
+    scope_wake(w->s, e);
     return true;
 }
 
 int scope_wake_waiters(struct scope *s, const struct key *key)
 {
-    return scope_visit(s, key, wake_waiter, s);
+    struct waking w = {s, false};
+
+    return scope_visit(s, key, wake_waiter, &w);
 }

@@ -185,8 +185,8 @@ typedef bool entry_see_fn(void *context, struct entry *e);
 int scope_visit(struct scope *s, const struct key *key, entry_see_fn *see,
     void *context);
 
-/* Whoever waits for the key looks anew when the lock in its way runs out.
-   Faults: ENQ_ECORRUPT. */
+/* A lock for the key ends sooner than those who wait saw: they look anew, also
+   who has looked just now and does not sleep yet. Faults: ENQ_ECORRUPT. */
 int scope_wake_waiters(struct scope *s, const struct key *key);
 
 /* The first entry of a concrete key's object, in a narrow scope. Looked up

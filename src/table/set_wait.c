@@ -163,9 +163,11 @@ static int grant(struct set *set)
 /* It is awake, and has looked: whoever makes way from now on wakes it anew. */
 static void clear_pokes(struct set *set)
 {
+    const uint64_t notes = STATE_POKED | STATE_SOONER;
+
     EACH_MEMBER (m, set)
-        if (shm_load(&m->place.e->state) & STATE_POKED)
-            shm_and(&m->place.e->state, ~STATE_POKED);
+        if (shm_load(&m->place.e->state) & notes)
+            shm_and(&m->place.e->state, ~notes);
     ENQ_POINT("set.tried");
 }
 
@@ -288,6 +290,7 @@ static void sleep_on(struct set *set, struct blockers *b)
 
     if (mono_reached(b->until, now))
         b->until = mono_add_ns(now, PAUSE_NS);
+    ENQ_POINT("set.looked");
     EACH_MEMBER (m, set)
         shm_store(&m->place.e->asleep, ASLEEP_THREAD);
     shm_fence();

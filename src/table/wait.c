@@ -149,6 +149,8 @@ static int look_around(struct waiting *w)
 
     if (rc != ENQ_PENDING)
         return rc;
+    if (shm_load(&w->place->e->state) & STATE_SOONER)
+        shm_and(&w->place->e->state, ~STATE_SOONER); /* it sees now when */
     blockers_begin(&w->b, w->deadline);
     blockers_own(&w->b, w->place->e);
     fault = blockers_add(&w->b, &w->scope, w->ask, w->place->e);
@@ -289,6 +291,7 @@ static void sleep_on(struct blockers *b, struct entry *e)
     /* In a damaged table the time to look may be over again and again. */
     if (mono_reached(b->until, now))
         b->until = mono_add_ns(now, PAUSE_NS);
+    ENQ_POINT("wait.looked");
     shm_store_fence(&e->asleep, ASLEEP_THREAD);
     if (shm_load(b->watch[0].word) == b->watch[0].value)
         sys.wait(b->watch, b->n, b->until);
@@ -296,12 +299,11 @@ static void sleep_on(struct blockers *b, struct entry *e)
     ENQ_POINT("wait.woken");
 }
 
-/* As long as he holds it as he did there is nothing to look for. */
+/* As long as he holds it there is nothing to look for. */
 static bool holder_has_moved(const struct blockers *b)
 {
     return b->holder != NULL &&
-        (!state_same(shm_load(&b->holder->state), b->holder_state) ||
-            shm_load(&b->holder->deadline_ns) != b->holder_ends_ns);
+        !state_same(shm_load(&b->holder->state), b->holder_state);
 }
 
 /*

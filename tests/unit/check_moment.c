@@ -206,6 +206,96 @@ TEST(a_thread_that_ends_while_another_closes_takes_nobodys_locks)
     enq_close(other);
 }
 
+/* --- a ttl that is shortened before who waits for it sleeps --- */
+
+static struct enq_grant held;
+static unsigned shortened;
+static int64_t slept_ns; /* the next time, when it was shortened twice */
+static void (*real_wait)(const struct sys_watch *watches, unsigned n,
+    mono_t until);
+
+static void *shortens(void *nothing)
+{
+    int64_t ttl_ms = shortened == 1 ? 30000 : 20;
+
+    want(ENQ_OK, enq_renew(shop.e, held.handle, held.token, ttl_ms));
+    return nothing;
+}
+
+/* Each time the waiter has looked, and is about to sleep. */
+static void the_ttl_is_shortened(void)
+{
+    pthread_t holder;
+
+    shortened++;
+    pthread_create(&holder, NULL, shortens, NULL);
+    pthread_join(holder, NULL);
+    if (shortened == 1)
+        arm(moment.point, 0, the_ttl_is_shortened);
+}
+
+static void note_and_wait(const struct sys_watch *watches, unsigned n,
+    mono_t until)
+{
+    if (shortened == 2 && slept_ns == 0 &&
+        pthread_equal(pthread_self(), moment.thread))
+        slept_ns = until.ns - sys.now().ns;
+    real_wait(watches, n, until);
+}
+
+/* What it waits for, and with what else if it is a lock set; and who has begun
+   to wait before, and will have it for a moment. */
+static const struct {
+    const char *key, *other, *before, *point;
+} who_waits[] = {
+    {"k", NULL, NULL, "wait.looked"},
+    {"@", NULL, NULL, "wait.looked"},
+    {"@", NULL, "@", "wait.looked"},
+    {"k", "other", NULL, "set.looked"},
+    {"k", "other", "k", "set.looked"},
+    {"@", "other", NULL, "set.looked"},
+};
+
+#define WAITERS(of, field)                                                     \
+    ENQ_REQ(.name = of, .key = {field}, .mode = ENQ_MODE_X, .owner = "waiter", \
+        .wait_ms = 2000)
+
+TEST(a_ttl_that_is_shortened_just_before_a_waiter_sleeps_is_not_slept_through)
+{
+    const struct enq_req *both[] = {
+        WAITERS("n", who_waits[_i].key), WAITERS("o", who_waits[_i].other)};
+    struct enq_open_opts strict = {.size = sizeof(strict), .strict = 1};
+    struct enq_grant g[2];
+    uint64_t ticket;
+
+    setenv("ENQ_TICK_MS", "600000", 1);
+    shop.e = unit_open_with(&strict);
+    want(ENQ_OK,
+        enq_lock(shop.e,
+            ENQ_REQ(.name = "n", .key = {"k"}, .mode = ENQ_MODE_X,
+                .owner = "holder", .ttl_ms = 60000),
+            &held));
+    if (who_waits[_i].before != NULL)
+        want(ENQ_PENDING,
+            enq_start(shop.e,
+                ENQ_REQ(.name = "n", .key = {who_waits[_i].before},
+                    .mode = ENQ_MODE_X, .owner = "before", .ttl_ms = 20,
+                    .wait_ms = ENQ_FOREVER),
+                &g[0], &ticket));
+    real_wait = sys.wait;
+    arm(who_waits[_i].point, 0, the_ttl_is_shortened);
+    sys.wait = note_and_wait;
+    if (who_waits[_i].other == NULL)
+        want(ENQ_OK, enq_lock(shop.e, both[0], g));
+    else
+        want(ENQ_OK, enq_lock_set(shop.e, both, 2, g));
+    sys.wait = real_wait;
+    acted();
+    ck_assert_int_le(slept_ns, 40 * NS_PER_MS);
+    ck_assert_uint_eq(shortened, 2);
+    enq_close(shop.e);
+}
+
 /* --- a name that goes --- */
 
 static struct enq *looker; /* whose helper thread looks each second */
@@ -362,6 +452,9 @@ int main(void)
     ADD(a_thread_that_takes_over_the_slot_of_one_that_ended_is_not_taken_for_dead);
     ADD(a_shard_is_not_remade_whose_word_a_living_thread_took_from_one_that_ended);
     ADD(a_thread_that_ends_while_another_closes_takes_nobodys_locks);
+    ADD_LOOP(
+        a_ttl_that_is_shortened_just_before_a_waiter_sleeps_is_not_slept_through,
+        LENGTH(who_waits));
     ADD(a_space_gives_no_locks_once_its_name_is_gone_however_long_that_took);
     ADD(two_threads_of_a_child_that_open_at_once_both_get_in);
     ADD(what_its_thread_took_just_now_is_not_taken_from_the_magazine);
