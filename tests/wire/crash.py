@@ -70,6 +70,9 @@ class Local:
             raise Fault(f"the local process gets no lock: {rc}, {self.why()}")
         return (ctypes.c_uint64 * 2).from_buffer_copy(self.grant)
 
+    def give_last(self):
+        self.give((ctypes.c_uint64 * 2).from_buffer_copy(self.grant))
+
     def give(self, grant):
         rc = self.lib.enq_unlock(self.at, ctypes.c_uint64(grant[0]),
                                  ctypes.c_uint64(grant[1]))
@@ -331,10 +334,23 @@ class Play:
         rows = [r for r in self.rows() if not r["waiting"]]
         return rows, {r["argument"][0]: r["mode"] for r in rows}
 
+    def gets(self, row):
+        """Another, what is told as held? It is given back."""
+        rc = self.local.lock(row["argument"][0], 0, "X", row["name"])
+        if rc == OK:
+            self.local.give_last()
+        return rc == OK
+
     def look(self, right, orphaned=False):
         rows, there = self.held_now()
         # A list copies what there is: what a bridge left in the middle of a set
-        # stands there until somebody has seen to it.
+        # stands there until somebody has seen to it, be it all of the set, which
+        # he undoes. Whoever wants one of its locks does.
+        gone = [r for r in rows if orphaned and self.gets(r)]
+        if gone:
+            rows, there = self.held_now()
+        if any(r["id"] in [g["id"] for g in gone] for r in rows):
+            raise Fault(f"another got what is held: {gone}")
         end = time.monotonic() + 10
         while orphaned and there not in right and time.monotonic() < end:
             time.sleep(0.02)
@@ -347,8 +363,9 @@ class Play:
             if bool(r["orphaned"]) != orphaned and \
                     r["argument"][0] != self.unclaimed:
                 raise Fault(f"whose is it? {r}")
-            if self.local.lock(r["argument"][0], 0, "X", r["name"]) != BUSY:
-                raise Fault(f"another gets what is held: {r}")
+            rc = self.local.lock(r["argument"][0], 0, "X", r["name"])
+            if rc != BUSY:
+                raise Fault(f"another that wants what is held: {rc}, {r}")
         self.local.give(self.local.take("other"))
         if self.local.findings():
             raise Fault(f"the doctor says {self.local.findings()}")
