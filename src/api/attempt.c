@@ -228,8 +228,7 @@ void attempt_pause(int64_t *step_ms, uint64_t *dice)
     struct timespec ts;
 
     *step_ms = most_ms * 2;
-    *dice = hash_fold(*dice + 1, UINT64_C(0x9e3779b97f4a7c15)) ^
-        (uint64_t)sys.now().ns;
+    *dice = hash_dice(*dice, (uint64_t)sys.now().ns);
     ns = (int64_t)(*dice % (uint64_t)(most_ms * NS_PER_MS));
     ts = (struct timespec){ns / NS_PER_S, ns % NS_PER_S};
     while (clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, &ts) == EINTR)

@@ -82,7 +82,7 @@ static __attribute__((noinline)) int attempt_again(struct call *c)
 static __attribute__((noinline)) int retry(struct call *c)
 {
     int64_t step_ms = attempt_first_step_ms(c->req);
-    uint64_t dice = (uintptr_t)c->t ^ c->ask->key.hash;
+    uint64_t dice = c->t->ref ^ c->ask->key.hash;
     int rc = ENQ_BUSY;
 
     c->retries = 0;

@@ -241,7 +241,7 @@ static int attempts(struct set_call *c)
     if (likely(rc != ENQ_BUSY || c->first->retries == 0))
         return rc;
     step_ms = attempt_first_step_ms(c->first);
-    dice = (uintptr_t)c->call.t ^ c->l->set.member[0].ask.key.hash;
+    dice = c->call.t->ref ^ c->l->set.member[0].ask.key.hash;
     for (uint32_t left = c->first->retries; rc == ENQ_BUSY && left > 0;
          left--) {
         attempt_pause(&step_ms, &dice);

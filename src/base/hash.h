@@ -68,4 +68,13 @@ static inline uint64_t hash_copy(char *to, const char *p, size_t n, uint64_t h)
     return hash_end(w, n, h);
 }
 
+/* The next throw of somebody's dice, which a moment shakes: of two whose dice
+   are alike or whose moments are, all bits differ. A moment in its own bits
+   would not do: within a microsecond of each other, all throws would be
+   neighbours. */
+static inline uint64_t hash_dice(uint64_t dice, uint64_t moment)
+{
+    return hash_fold(hash_fold((dice + 1) ^ moment, HASH_STEP), HASH_LAST);
+}
+
 #endif

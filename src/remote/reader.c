@@ -402,7 +402,7 @@ static void pause_before(struct remote *r)
     struct pollfd p = {.fd = r->bell, .events = POLLIN};
     int64_t ms;
 
-    r->dice = hash_fold(r->dice + 1, HASH_STEP) ^ (uint64_t)sys.now().ns;
+    r->dice = hash_dice(r->dice, (uint64_t)sys.now().ns);
     ms = r->pause_ms == 0 ? 0 : (int64_t)(r->dice % (uint64_t)r->pause_ms);
     r->pause_ms = r->pause_ms == 0 ? PAUSE_FIRST_MS : r->pause_ms * 2;
     if (r->pause_ms > PAUSE_CAP_MS)
