@@ -304,7 +304,7 @@ enum gone {
     UINT64_C(0x10000)                  /* and that it has ended; it is delayed \
                                         */
 #define STATE_FIRST UINT64_C(0x20000)  /* POKED with no waiter before it */
-#define STATE_SOONER UINT64_C(0x40000) /* a lock ends before its waiter saw */
+#define STATE_SOONER UINT64_C(0x40000) /* its waiter is to look again first */
 #define STATE_NOTES                                                            \
     (STATE_POKED | STATE_ASKED | STATE_TOLD | STATE_NEAR | STATE_ENDED |       \
         STATE_FIRST | STATE_SOONER)

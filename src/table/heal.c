@@ -331,11 +331,16 @@ static void free_dead_words(struct repair *r)
         free_if_dead_holds(r, &r->map->h->grow_word);
 }
 
-/* Whoever may have been granted, or may go now, looks for itself. */
+/* Whoever may have been granted, or may go now, looks for itself. One that has
+   looked, and is about to sleep, is not woken: its note keeps it from sleeping.
+   Others run again by now, hence no plain write of a state that was read. */
 static bool rouse(void *context, struct entry *e, uint64_t state)
 {
     const struct map *map = context;
 
+    while (STATE_PHASE(state) == PHASE_WAITING &&
+        !shm_cas(&e->state, &state, state | STATE_SOONER))
+        continue;
     if (STATE_PHASE(state) == PHASE_WAITING &&
         shm_load(&e->asleep) == ASLEEP_NOBODY)
         sys.wake((const uint32_t *)&e->state, 1);

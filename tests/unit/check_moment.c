@@ -296,6 +296,60 @@ TEST(a_ttl_that_is_shortened_just_before_a_waiter_sleeps_is_not_slept_through)
     enq_close(shop.e);
 }
 
+/* --- healing before who waits sleeps --- */
+
+static bool is_healed, slept_through;
+
+static void looks_again(void)
+{
+    is_healed = false;
+}
+
+/* Of nobody, and so of a dead one: what it guards is made anew. */
+static void another_heals(void)
+{
+    shm_store(&shop.e->map->shards[SHARD].word, 1);
+    ck_assert_int_eq(heal(shop.e->map, thread_enter(shop.e->map)), 0);
+    is_healed = true;
+    arm(moment.point, 0, looks_again);
+}
+
+static void sleep_if_looked(const struct sys_watch *watches, unsigned n,
+    mono_t until)
+{
+    bool may_sleep = true;
+
+    for (unsigned i = 0; i < n; i++)
+        may_sleep = may_sleep && shm_load(watches[i].word) == watches[i].value;
+    slept_through = slept_through || (is_healed && may_sleep);
+    real_wait(watches, n, until);
+}
+
+TEST(who_does_not_sleep_yet_is_roused_by_who_heals_as_who_sleeps_is)
+{
+    struct enq_grant g[2];
+    const struct enq_req *both[] = {
+        ENQ_REQ(.name = "n", .key = {"k"}, .mode = ENQ_MODE_X,
+            .owner = "waiter", .wait_ms = 100),
+        ENQ_REQ(.name = "o", .key = {"k"}, .mode = ENQ_MODE_X,
+            .owner = "waiter", .wait_ms = 100)};
+
+    shop.e = unit_open();
+    want(ENQ_OK, unit_lock(shop.e, "n", "k", ENQ_MODE_X, &held));
+    real_wait = sys.wait;
+    arm(_i == 0 ? "wait.looked" : "set.looked", 0, another_heals);
+    sys.wait = sleep_if_looked;
+    if (_i == 0)
+        want(ENQ_TIMEDOUT, enq_lock(shop.e, both[0], g));
+    else
+        want(ENQ_TIMEDOUT, enq_lock_set(shop.e, both, 2, g));
+    sys.wait = real_wait;
+    acted();
+    ck_assert(!slept_through);
+    unit_healthy(shop.e);
+    enq_close(shop.e);
+}
+
 /* --- a name that goes --- */
 
 static struct enq *looker; /* whose helper thread looks each second */
@@ -455,6 +509,7 @@ int main(void)
     ADD_LOOP(
         a_ttl_that_is_shortened_just_before_a_waiter_sleeps_is_not_slept_through,
         LENGTH(who_waits));
+    ADD_LOOP(who_does_not_sleep_yet_is_roused_by_who_heals_as_who_sleeps_is, 2);
     ADD(a_space_gives_no_locks_once_its_name_is_gone_however_long_that_took);
     ADD(two_threads_of_a_child_that_open_at_once_both_get_in);
     ADD(what_its_thread_took_just_now_is_not_taken_from_the_magazine);
