@@ -86,6 +86,17 @@ static inline void fake_hear(struct fake *f, const char *words)
         words);
 }
 
+/* An unlock of this grant, be there pings before it or not. */
+static inline void fake_hear_unlock(struct fake *f, const char *grant)
+{
+    do
+        ck_assert_msg(fake_hear_within(f, 10000), "no unlock of %s", grant);
+    while (strstr(f->line, "ping") != NULL);
+    ck_assert_msg(strstr(f->line, "\"OP\":\"2\"") != NULL &&
+            strstr(f->line, grant) != NULL,
+        "%s is no unlock of %s", f->line, grant);
+}
+
 /* Of the last one. */
 static inline unsigned long long fake_number(const struct fake *f)
 {
