@@ -94,7 +94,7 @@ static void set_limit(struct options *o, const struct limit *l,
     *limit_of(&o->limits, l) = number;
 }
 
-static const char *environment(const char *flag, char name[64])
+static char *environment(const char *flag, char name[64])
 {
     snprintf(name, 64, "ENQ_BRIDGE_%s", flag);
     for (char *at = name; *at != '\0'; at++)
@@ -188,11 +188,14 @@ static void set_option(struct options *o, int option, char *value)
 }
 
 /* Several, separated by blanks. */
-static void add_listeners(struct options *o, char *addresses)
+static void add_listeners(struct options *o, const char *addresses)
 {
     char *rest = NULL;
 
-    for (char *at = strtok_r(addresses, " ", &rest); at != NULL;
+    o->listed = strdup(addresses);
+    if (o->listed == NULL)
+        say_die(EX_OSERR, "out of memory");
+    for (char *at = strtok_r(o->listed, " ", &rest); at != NULL;
          at = strtok_r(NULL, " ", &rest))
         add_listener(o, at);
 }
@@ -211,7 +214,7 @@ static void take_environment(struct options *o, const struct option *all)
 
     take_limits(o);
     for (; all->name != NULL; all++) {
-        const char *value = environment(all->name, name);
+        char *value = environment(all->name, name);
 
         if (value == NULL || all->val >= OPT_LIMIT || all->val == 'h' ||
             all->val == 'V')
@@ -219,9 +222,9 @@ static void take_environment(struct options *o, const struct option *all)
         if (all->has_arg == no_argument && !is_yes(name, value))
             continue;
         if (all->val == 'l')
-            add_listeners(o, strdup(value)); /* as long as we live */
+            add_listeners(o, value);
         else
-            set_option(o, all->val, strdup(value));
+            set_option(o, all->val, value);
     }
 }
 

@@ -69,7 +69,8 @@ struct options {
     const char *space;
     const char *listen[LISTENERS_MAX];
     unsigned n_listen, listen_given; /* by the environment */
-    mode_t space_mode;               /* 0: the library's own */
+    char *listed;      /* which is cut up here, as long as we live */
+    mode_t space_mode; /* 0: the library's own */
     mode_t unix_mode;
     const char *unix_group; /* NULL: none */
     bool shared_ids;
