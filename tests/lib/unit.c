@@ -19,9 +19,6 @@
 #include "lib/mark.h"
 #include "table/check.h"
 
-TCase *unit_case;
-
-static Suite *suite;
 static const char *module_name;
 static char directory[128];
 static pid_t program;
@@ -78,10 +75,6 @@ void unit_begin(const char *module)
         exit(1);
     }
     atexit(tidy);
-    suite = suite_create(module);
-    unit_case = tcase_create(module);
-    tcase_set_timeout(unit_case, 30);
-    suite_add_tcase(suite, unit_case);
 }
 
 bool unit_wants(const char *test)
@@ -104,22 +97,24 @@ bool unit_is_root(void)
     return geteuid() == 0;
 }
 
+/* Programs of threads search for races. */
+static bool may_repeat(void)
+{
+    return !UNIT_TSAN && strstr(module_name, "threads") == NULL;
+}
+
 int unit_end(void)
 {
-    SRunner *runner = srunner_create(suite);
-    int run, failed;
+    struct runner_count count = runner_play(module_name, may_repeat());
 
-    srunner_run_all(runner, CK_NORMAL);
-    run = srunner_ntests_run(runner);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    if (run + skipped == 0 && getenv("UNIT_ONLY") != NULL) {
+    if (count.passed + count.failed + skipped == 0 &&
+        getenv("UNIT_ONLY") != NULL) {
         printf("there is no test %s\n", getenv("UNIT_ONLY"));
-        failed = run = 1;
+        count.failed = 1;
     }
-    printf("%s: %d passed, %d failed, %d skipped\n", module_name, run - failed,
-        failed, skipped);
-    return failed != 0;
+    printf("%s: %d passed, %d failed, %d skipped\n", module_name, count.passed,
+        count.failed, skipped);
+    return count.failed != 0;
 }
 
 /* --- spaces --- */
@@ -314,6 +309,7 @@ uint64_t unit_seed(void)
     struct timespec ts;
     uint64_t seed;
 
+    runner_searches();
     clock_gettime(CLOCK_REALTIME, &ts);
     seed = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
     if (given != NULL)

@@ -26,6 +26,7 @@
 #include <sys/types.h>
 
 #include "enq.h"
+#include "lib/runner.h"
 #include "lib/starved.h"
 
 #define TEST(name) START_TEST(name)
@@ -34,13 +35,13 @@
 #define ADD_FROM_TO(name, from, to)                                            \
     do {                                                                       \
         if (unit_wants(#name))                                                 \
-            tcase_add_loop_test(unit_case, name, from, to);                    \
+            runner_add(name, 0, from, to);                                     \
     } while (0)
 /* It is ended by this signal, or has failed. */
 #define ADD_ENDED_BY(signal, name)                                             \
     do {                                                                       \
         if (unit_wants(#name))                                                 \
-            tcase_add_test_raise_signal(unit_case, name, signal);              \
+            runner_add(name, signal, 0, 1);                                    \
     } while (0)
 /* Counted as skipped, with its reason, where `can` is false. */
 #define ADD_IF(can, reason, name)                                              \
@@ -95,8 +96,6 @@
 #define UNIT_ASAN 0
 #endif
 #define UNIT_SANITIZED (UNIT_ASAN || UNIT_TSAN)
-
-extern TCase *unit_case;
 
 void unit_begin(const char *module);
 bool unit_wants(const char *test); /* $UNIT_ONLY wants no other */

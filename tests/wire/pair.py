@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 
+from again import played, starved_ms, threads_of
 from play import HERE, PATIENCE, Bridge
 from threads import Client
 
@@ -504,11 +505,13 @@ TESTS = stories(globals())
 
 
 def play(test, program):
-    pair = Pair(program)
+    pair, before = Pair(program), starved_ms("/proc/self/task/*")
     try:
         test(pair)
-        return None
+        return None, 0
     except Exception as fault:  # pylint: disable=broad-except
+        ms = starved_ms("/proc/self/task/*",
+                        *map(threads_of, pair.bridges.values())) - before
         of = test.__code__.co_filename
         line = fault.__traceback__
         while line.tb_next is not None and \
@@ -516,7 +519,7 @@ def play(test, program):
             line = line.tb_next
         logs = "".join(f"--- {name} said\n{bridge.log[-3000:]}"
                        for name, bridge in pair.bridges.items())
-        return f"line {line.tb_lineno}: {fault!r}\n{logs}"
+        return f"line {line.tb_lineno}: {fault!r}\n{logs}", ms
     finally:
         pair.end()
 
@@ -527,7 +530,7 @@ def main(tests):
     tests = [t for t in tests if only in t.__name__]
     failed = 0
     for test in tests:
-        fault = play(test, program)
+        fault = played(test.__name__, lambda t=test: play(t, program))
         print(f"{'FAILED' if fault else 'ok    '}  {test.__name__}", flush=True)
         if fault:
             failed += 1

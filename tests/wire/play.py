@@ -55,6 +55,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from again import played, starved_ms, threads_of
+
 PATIENCE = 10.0 * float(os.environ.get("ENQ_WIRE_PATIENCE", "1"))
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -556,15 +558,20 @@ class Play:
                 raise Fault(self.bridge.log)
 
     def run(self):
+        """What was wrong, if anything, and for how long it had no processor."""
+        me = f"/proc/self/task/{threading.get_native_id()}"
+        before = starved_ms(me)
         try:
             self.do_lines(0, len(self.lines))
             self.finish()
-            return None
+            return None, 0
         except Exception as fault:  # pylint: disable=broad-except
+            ms = starved_ms(me, threads_of(self.bridge)) - before
             log = self.bridge.log[-3000:]
             names = "".join(f" {n}={str(v)[:80]!r}"
                             for n, v in self.names.items())
-            return f"line {self.line}{names}: {fault}\n--- the bridge said\n{log}"
+            return (f"line {self.line}{names}: {fault}\n"
+                    f"--- the bridge said\n{log}", ms)
         finally:
             for c in self.connections.values():
                 c.socket.close()
@@ -582,7 +589,8 @@ def main():
     failed = 0
 
     def play(name):
-        return name, Play(f"{HERE}/{name}.wire", program).run()
+        path = f"{HERE}/{name}.wire"
+        return name, played(name, lambda: Play(path, program).run())
 
     with ThreadPoolExecutor(4) as pool:
         for name, fault in pool.map(play, names):

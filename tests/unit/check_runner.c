@@ -1,0 +1,160 @@
+/*
+ * check_runner.c - which failed tests are played again, and how often: a
+ * program of this file's own has one test, and fails.
+ */
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "unit.h"
+
+/* --- the program within --- */
+
+/* Where each play of its test leaves a byte. */
+#define PLAYS "CHECK_RUNNER_PLAYS"
+
+static int plays(void)
+{
+    struct stat st;
+
+    ck_assert_int_eq(stat(getenv(PLAYS), &st), 0);
+    return (int)st.st_size;
+}
+
+static void note_play(void)
+{
+    int file = open(getenv(PLAYS), O_WRONLY | O_APPEND | O_CLOEXEC);
+
+    ck_assert_int_eq(write(file, "x", 1), 1);
+    close(file);
+}
+
+static void stay_on_one_processor(void)
+{
+    cpu_set_t one;
+
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    ck_assert_int_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+}
+
+/* Beside another who wants the same processor: he waits for it as long as we
+   do, which is counted as well while he lives. */
+static void starve(void)
+{
+    pid_t other;
+
+    stay_on_one_processor();
+    other = fork();
+    if (other == 0)
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (other == 0)
+        continue;
+    while (test_starved_ms() < 3 * STARVED_MS)
+        continue;
+    kill(other, SIGKILL);
+    waitpid(other, NULL, 0);
+}
+
+TEST(is_wrong)
+{
+    note_play();
+    ck_abort_msg("wrong");
+}
+
+TEST(is_wrong_and_starved)
+{
+    note_play();
+    starve();
+    ck_abort_msg("wrong");
+}
+
+TEST(is_starved_once)
+{
+    note_play();
+    if (plays() > 1)
+        return;
+    starve();
+    ck_abort_msg("late");
+}
+
+TEST(throws_dice)
+{
+    note_play();
+    unit_seed();
+    starve();
+    ck_abort_msg("a race that is rare");
+}
+
+TEST(is_ended_by_a_signal)
+{
+    note_play();
+    starve();
+    abort();
+}
+
+static int program_within(const char *module, const char *test)
+{
+    setenv("UNIT_ONLY", test, 1);
+    unit_begin(module);
+    ADD(is_wrong);
+    ADD(is_wrong_and_starved);
+    ADD(is_starved_once);
+    ADD(throws_dice);
+    ADD(is_ended_by_a_signal);
+    return unit_end();
+}
+
+/* --- what becomes of it --- */
+
+static const struct {
+    const char *test, *module;
+    int plays;
+    bool is_ok;
+} fates[] = {
+    {"is_wrong", "within", 1, false},
+    {"is_wrong_and_starved", "within", PLAYS_MAX, false},
+    {"is_starved_once", "within", 2, true},
+    {"is_starved_once", "within_threads", 1, false},
+    {"throws_dice", "within", 1, false},
+    {"is_ended_by_a_signal", "within", 1, false},
+};
+
+static int begin_within(void *fate)
+{
+    int i = *(int *)fate, nowhere = open("/dev/null", O_WRONLY);
+
+    dup2(nowhere, STDOUT_FILENO);
+    execl("/proc/self/exe", "check_runner", fates[i].module, fates[i].test,
+        (char *)NULL);
+    return 127;
+}
+
+TEST(only_who_had_no_processor_and_searches_for_nothing_is_played_again)
+{
+    char path[256];
+    int status;
+
+    setenv(PLAYS, unit_path("plays", path), 1);
+    close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    waitpid(unit_fork(begin_within, &_i), &status, 0);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == !fates[_i].is_ok,
+        "ended with %#x", (unsigned)status);
+    ck_assert_int_eq(plays(), fates[_i].plays);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3)
+        return program_within(argv[1], argv[2]);
+    unit_begin("runner");
+    ADD_LOOP(only_who_had_no_processor_and_searches_for_nothing_is_played_again,
+        LENGTH(fates));
+    return unit_end();
+}

@@ -1,0 +1,43 @@
+"""again.py - who failed because it had no processor is played again.
+
+A play is a story in time, and searches for nothing. One that failed while its
+processes were ready to run and had no processor, for STARVED_MS as the kernel
+counts them, says nothing of the bridge; one that fails PLAYS_MAX times does.
+"""
+import glob
+
+STARVED_MS, PLAYS_MAX = 200, 6
+
+
+def starved_ms(*threads):
+    """Of these threads, so far: globs of /proc/PID/task/TID."""
+    ns = 0
+    for path in (p for t in threads for p in glob.glob(t + "/schedstat")):
+        try:
+            with open(path, encoding="ascii") as file:
+                ns += int(file.read().split()[1])
+        except OSError:
+            pass  # it has ended
+    return ns // 1000000
+
+
+def threads_of(bridge):
+    process = bridge.process
+    return f"/proc/{process.pid if process else 0}/task/*"
+
+
+def is_final(fault, ms):
+    """A sanitizer's report is what it is, however late."""
+    return fault is None or ms < STARVED_MS or "Sanitizer" in fault or \
+        "runtime error" in fault
+
+
+def played(name, play):
+    """The fault of a play, or None. @play returns that, and its starved_ms()."""
+    for _ in range(PLAYS_MAX):
+        fault, ms = play()
+        if is_final(fault, ms):
+            return fault
+        print(f"STARVED {name}: no processor for {ms} ms; it had failed with\n"
+              "        " + fault.replace("\n", "\n        "), flush=True)
+    return fault
