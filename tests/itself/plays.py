@@ -5,8 +5,9 @@ import os
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
-from again import PLAYS_MAX, STARVED_MS, played, starved_ms
+from again import PLAYS_MAX, STARVED_MS, has_crashed, played, starved_ms
 
 ME = "/proc/self/task/*"
 
@@ -45,6 +46,15 @@ def one_that_is_wrong_fails_in_the_end():
 def what_a_sanitizer_has_found_is_found():
     for text in ("ERROR: AddressSanitizer: heap", "x.c: runtime error: shift"):
         assert outcome((text, 5000)) == (text, 1)
+
+
+def one_that_crashes_is_told_from_one_that_is_killed():
+    for sign, wanted in (("SEGV", True), ("ABRT", True), ("KILL", False)):
+        with subprocess.Popen(["bash", "-c", f"ulimit -c 0; kill -{sign} $$"]
+                              ) as process:
+            process.wait()
+            assert has_crashed(SimpleNamespace(process=process)) == wanted
+    assert not has_crashed(SimpleNamespace(process=None))
 
 
 def who_waits_for_a_processor_is_seen_to_wait():

@@ -5,8 +5,11 @@ processes were ready to run and had no processor, for STARVED_MS as the kernel
 counts them, says nothing of the bridge; one that fails PLAYS_MAX times does.
 """
 import glob
+import signal
 
 STARVED_MS, PLAYS_MAX = 200, 6
+CRASHES = [-s for s in (signal.SIGILL, signal.SIGABRT, signal.SIGBUS,
+                        signal.SIGFPE, signal.SIGSEGV)]
 
 
 def starved_ms(*threads):
@@ -24,6 +27,12 @@ def starved_ms(*threads):
 def threads_of(bridge):
     process = bridge.process
     return f"/proc/{process.pid if process else 0}/task/*"
+
+
+def has_crashed(bridge):
+    """By itself: that it is killed may belong to the story."""
+    process = bridge.process
+    return process is not None and process.poll() in CRASHES
 
 
 def is_final(fault, ms):

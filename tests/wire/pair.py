@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 
-from again import played, starved_ms, threads_of
+from again import has_crashed, played, starved_ms, threads_of
 from play import HERE, PATIENCE, Bridge
 from threads import Client
 
@@ -512,6 +512,8 @@ def play(test, program):
     except Exception as fault:  # pylint: disable=broad-except
         ms = starved_ms("/proc/self/task/*",
                         *map(threads_of, pair.bridges.values())) - before
+        if any(map(has_crashed, pair.bridges.values())):
+            ms = 0  # that is no matter of time
         of = test.__code__.co_filename
         line = fault.__traceback__
         while line.tb_next is not None and \

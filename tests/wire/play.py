@@ -55,7 +55,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from again import played, starved_ms, threads_of
+from again import has_crashed, played, starved_ms, threads_of
 
 PATIENCE = 10.0 * float(os.environ.get("ENQ_WIRE_PATIENCE", "1"))
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -567,6 +567,8 @@ class Play:
             return None, 0
         except Exception as fault:  # pylint: disable=broad-except
             ms = starved_ms(me, threads_of(self.bridge)) - before
+            if has_crashed(self.bridge):
+                ms = 0  # that is no matter of time
             log = self.bridge.log[-3000:]
             names = "".join(f" {n}={str(v)[:80]!r}"
                             for n, v in self.names.items())
