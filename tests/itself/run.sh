@@ -47,6 +47,12 @@ suite_is good </dev/null
 ends 0 'a suite that passes passes' '3 passed, 0 failed, 0 skipped'
 
 begin
+suite_is good <<<'echo "STARVED a.spec: no processor for 201 ms; it had failed"'
+ends 0 'a play that was repeated for want of a processor is counted' \
+    'played again for want of a processor: 1'
+ends 0 '... and shown' 'STARVED a.spec'
+
+begin
 suite_is good <<<": >$others; sleep 300 & disown; echo \$! >$tmp/pid"
 sleep 300 &
 other=$!
