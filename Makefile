@@ -364,8 +364,10 @@ installed = $(call dest,$(INCLUDEDIR),enq.h enq_types.h) \
     $(call dest,$(PREFIX)/lib/systemd/system,$(units_of_systemd)) \
     $(if $(completion),$(DESTDIR)$(COMPDIR)/lockctl)
 
-# A fresh cache lets the loader find the library; pointless in a DESTDIR.
-ldconfig = if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+# A fresh cache lets the loader find the library; pointless in a DESTDIR. Of two
+# at once one fails, as both write the same temporary file: one after the other.
+ldconfig = if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then \
+    flock /etc/ld.so.conf ldconfig; fi
 
 install: release ## library, header, lockctl, manual (DESTDIR, PREFIX ...)
 	install -d $(sort $(dir $(installed)))

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 
 #include "env.h"
+#include "starved.h"
 
 static void refuse(long number, int error)
 {
@@ -152,7 +153,7 @@ static void get_robust_list_refused_alone_harms_nothing(void)
 struct relay {
     uint32_t ready, has;
     int error;
-    double at_ms;
+    double at_ms, starved_ms; /* the waiter's */
     enum { RELEASED, KILLED, RUN_OUT, KILLED_INSIDE } how;
 };
 
@@ -166,6 +167,7 @@ static int wait_with_filter(void *arg)
     env_reach(&r->ready);
     want(ENQ_OK, env_take(e, "a", 10000, &g));
     r->at_ms = env_ms();
+    r->starved_ms = (double)test_starved_ms();
     want(ENQ_OK, enq_unlock(e, g.handle, g.token));
     enq_close(e);
     return 0;
@@ -216,7 +218,7 @@ static double hand_over(struct enq *e, struct relay *r)
     env_join(waiter);
     if (r->how == RUN_OUT)
         env_kill(holder);
-    return r->at_ms - released;
+    return r->at_ms - released - r->starved_ms;
 }
 
 static void without_waitv(int error, int how, double most_ms)

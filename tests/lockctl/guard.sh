@@ -22,7 +22,7 @@ close_all() {
 case $shape in
 leaf | deaf)
     [ $shape = leaf ] || trap '' TERM HUP INT
-    echo $$ >"$dir/leaf"
+    echo $$ >"$dir/leaf.new" && mv "$dir/leaf.new" "$dir/leaf"
     until_there go
     exit
     ;;

@@ -171,6 +171,7 @@ ended()
 take()
 {
     read -r id token < <("$LOCKCTL" lock "$@" 2>"$tmp/err")
+    wait $! # has it said all, it has a moment to live yet
     [ -n "$id" ]
 }
 
