@@ -77,16 +77,16 @@ extern "C" {
  *
  * Returns: ENQ_OK.
  * Faults:  -EINVAL, -E2BIG (options of a newer header), -ENOENT, -EACCES,
- *          -EPERM, -EROFS, -ENOSPC, -ENOMEM, -EFBIG, -ENFILE, -EMFILE,
- *          -EAGAIN (more than 8,192 attachments or 16,384 threads, of which
- *          each process has one of its own, or more than 1,000 attachments
- *          of one process), -ELOOP, -EISDIR, -ENXIO and other
- *          faults of open(2), -EIO, -EBADF, -ENOLCK; -EPERM also where the
- *          kernel would not notice our death (set_robust_list refused by a
- *          seccomp filter; a child of a bare clone()); ENQ_EDIFFERS,
- *          ENQ_EVERSION, ENQ_ECORRUPT, ENQ_ENAMESPACE; -EBUSY: another copy
- *          of this library in the process (libenq.a in the program, libenq.so
- *          in a module) uses the space. enq_why() names the thing.
+ *          -EPERM, -EROFS, -ENOSPC, -ENOMEM, -EFBIG, -ENFILE, -EMFILE, -EAGAIN
+ *          (more than 8,192 attachments or 16,384 threads, of which each
+ *          process has one of its own, or more than 1,000 attachments of one
+ *          process), -ELOOP, -EISDIR, -ENXIO and other faults of open(2), -EIO,
+ *          -EBADF, -ENOLCK; -EPERM also where the kernel would not notice our
+ *          death (set_robust_list refused by a seccomp filter; a child of a
+ *          bare clone()); -EBUSY: another copy of this library in the process
+ *          (libenq.a in the program, libenq.so in a module) uses the space;
+ *          ENQ_EDIFFERS, ENQ_EVERSION, ENQ_ECORRUPT, ENQ_ENAMESPACE. enq_why()
+ *          names the thing.
  * Blocks:  for the creation of a segment (a few ms) at most.
  * Threads: the first attachment starts the library's one helper thread of
  *          this process (asleep until needed; all signals blocked but
@@ -109,18 +109,17 @@ extern "C" {
  *   longer absence its RELEASE locks are lost: ENQ_EVENT_LOST with
  *   ENQ_OWNERDIED. ENQ_EVENT_SESSION tells of each connection.
  * - By our own clock, too (CLOCK_BOOTTIME: a suspend counts, a step of the wall
- *   clock does not): when a grace period, less a hundredth, has passed since
- *   the last request that was answered was sent, its RELEASE locks may be
- *   another's. From then they are suspect: enq_valid() says ENQ_ELEASE, and
+ *   clock does not): when a grace period, less a hundredth, has passed since the
+ *   last request that was answered was sent, its RELEASE locks may be another's.
+ *   From then they are suspect: enq_valid() says ENQ_ELEASE, and
  *   ENQ_EVENT_SESSION tells once. If the session was not over they are ours
  *   again, each when the bridge has said so. LEASE and KEEP locks end by their
  *   own ttl. A good connection never makes suspect: our thread asks something
  *   four times in a grace period. What grace period there is the bridge says.
- * - Every call may fail with -ENOTCONN or -ETIMEDOUT: 5 s after its own wait
- *   was over there was no connection, or no answer (60 s for looking at the
- *   table). A lock that is granted later is given back. With ENQ_FOREVER it
- *   goes on as long as it takes. -EMSGSIZE: more than the bridge takes or
- *   lists at once.
+ * - Every call may fail with -ENOTCONN or -ETIMEDOUT: 5 s after its own wait was
+ *   over there was no connection, or no answer (60 s for looking at the table).
+ *   A lock that is granted later is given back. With ENQ_FOREVER it goes on as
+ *   long as it takes. -EMSGSIZE: more than the bridge takes or lists at once.
  * - enq_valid() asks nobody about a lock of this attachment: it knows what was
  *   told, and its own clock. What happens elsewhere (a break, a promotion) it
  *   knows a moment later, or when there is a connection again. It does ask
@@ -129,8 +128,8 @@ extern "C" {
  *   it began; without a connection that is ENQ_ELEASE.
  * - Names, keys, owners and ids are UTF-8 (-EILSEQ). enq_req.peer is the
  *   bridge's to say, and a pid of a list the bridge's own.
- * - enq_inherit(), enq_orphans(), enq_abandon(), enq_adopt_for(), enq_dump()
- * and mending are for processes of the host, as is enq_unlink(): -EOPNOTSUPP.
+ * - enq_inherit(), enq_orphans(), enq_abandon(), enq_adopt_for(), enq_look(),
+ *   enq_dump(), mending and enq_unlink() are for the host: -EOPNOTSUPP.
  * - Faults of opening: -ECONNREFUSED, -ENOENT (no such socket), -EHOSTUNREACH,
  *   -ETIMEDOUT, -EPROTO (no bridge), and others of connect(2). Each attachment
  *   has a thread and three descriptors of its own. A child of a bare clone()
@@ -275,6 +274,10 @@ ENQ_API int enq_find(struct enq *e, const char *id, enq_handle *handle);
    Returns: ENQ_OK, ENQ_NOTHELD. */
 ENQ_API int enq_id(struct enq *e, enq_handle handle, char *id);
 
+/* enq_look - from a handle to what enq_list() tells of it, at once however many
+   there are. Returns: ENQ_OK, ENQ_NOTHELD. Faults: -EINVAL, -EOPNOTSUPP. */
+ENQ_API int enq_look(struct enq *e, enq_handle handle, struct enq_info *out);
+
 /*
  * enq_adopt - take over a KEEP or LEASE lock whose process is gone: same id,
  * owner and key; ttl from now; a new token; it is this session's from now, and
@@ -361,14 +364,12 @@ ENQ_API int enq_orphans(struct enq *e, uint64_t *at, struct enq_orphan *out,
  * @token  as in enq_unlock().
  *
  * Returns: ENQ_OK, ENQ_REFUSED (it is RELEASE, another attachment's, or waits);
- *          as enq_unlock() when it is gone. Faults and blocking: as
- *          enq_unlock().
+ *          when it is gone, and otherwise, as enq_unlock().
  */
 ENQ_API int enq_abandon(struct enq *e, enq_handle handle, uint64_t token);
 
-/* enq_break - operator: remove a lock or waiting request whatever its state.
-   Its holder is told ENQ_FORCED. Returns: ENQ_OK; as enq_find() when it is
-   gone. */
+/* enq_break - operator: remove a lock or waiting request in any state, its holder
+   being told ENQ_FORCED. Returns: ENQ_OK; as enq_find() when it is gone. */
 ENQ_API int enq_break(struct enq *e, const char *id);
 
 /*

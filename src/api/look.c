@@ -233,6 +233,28 @@ ENQ_API int enq_list(struct enq *e, const char *name, const char *owner,
     return rc;
 }
 
+ENQ_API int enq_look(struct enq *e, enq_handle handle, struct enq_info *out)
+{
+    const struct tell_clocks clocks = tell_clocks();
+    const struct entry *entry;
+    uint64_t state;
+    int rc = attachment_look(e);
+
+    if (attachment_is_away(&rc))
+        return away_refuse(e, "enq_look()");
+    if (rc == 0 && out == NULL)
+        rc = why(-EINVAL, "nowhere to tell of the lock (NULL)");
+    if (rc != 0)
+        return rc;
+    entry = entry_of_handle(e->map, handle, &state);
+    if (entry != NULL)
+        session_prove(e->map, shm_load(&entry->session), false);
+    if (entry == NULL || !state_is_live(state) ||
+        !tell_info(e->map, entry, state, &clocks, out))
+        return why(ENQ_NOTHELD, "the handle names no lock");
+    return ENQ_OK;
+}
+
 /* --- stat --- */
 
 ENQ_API int enq_stat(struct enq *e, struct enq_stats *out)

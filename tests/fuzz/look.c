@@ -45,11 +45,14 @@ static void doctor(struct enq *e, uint32_t flags, size_t room)
 static void names(struct arena *a, struct enq *e)
 {
     char id[ENQ_ID_BYTES];
+    struct enq_info info;
     enq_handle handle;
 
     for (unsigned i = 0; i < a->n_handles; i++)
         if (enq_id(e, a->handles[i], id) == ENQ_OK)
             enq_find(e, id, &handle);
+    for (unsigned i = 0; i < a->n_handles; i++)
+        enq_look(e, a->handles[i], &info);
     enq_find(e, "id-2", &handle);
 }
 

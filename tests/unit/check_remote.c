@@ -525,6 +525,7 @@ TEST(what_is_for_processes_of_the_host_is_refused)
     e = fake_open(&fake);
     want_why(-EOPNOTSUPP, enq_inherit(e, &info, 1, &got), "enq_inherit");
     want_why(-EOPNOTSUPP, enq_inherit_lock(e, 1, 0, &info), "enq_inherit_lock");
+    want_why(-EOPNOTSUPP, enq_look(e, 1, &info), "enq_look");
     want_why(-EOPNOTSUPP, enq_adopt_for(e, "x", 1, &(struct enq_grant){0}),
         "enq_adopt_for");
     want_why(-EOPNOTSUPP, enq_orphans(e, &at, left, LENGTH(left), &got),

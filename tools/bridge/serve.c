@@ -107,6 +107,22 @@ static void forget_if_gone(const struct serving *s, enq_handle handle, int rc)
 }
 
 /*
+ * Is it held by a process, or for a session of another bridge? What they have
+ * left behind is nobody's. A client without a session has only ids to show, as
+ * in the operations of enqueue-client: it may unlock what it can name.
+ */
+static bool is_held_elsewhere(const struct serving *s, enq_handle handle)
+{
+    struct enq_info info;
+    struct tag_found tag;
+
+    if (s->c->session == NULL && s->ask->handle == 0 && s->ask->n_grants == 0)
+        return false;
+    return enq_look(s->b->space, handle, &info) == ENQ_OK && !info.orphaned &&
+        (info.peer[0] == '\0' || tag_read(info.peer, &tag));
+}
+
+/*
  * A session does with its own locks what it likes. Whoever else would change
  * one has to show its token, lest an id that was mistaken, or made twice, ends
  * what another works under. (To end it on purpose there is break.) True: that
@@ -114,7 +130,13 @@ static void forget_if_gone(const struct serving *s, enq_handle handle, int rc)
  */
 static bool is_anothers(struct serving *s, enq_handle handle, uint64_t token)
 {
-    if (token != 0 || !held_is_anothers(s->b, s->c->session, handle) ||
+    enum held_by by;
+
+    if (token != 0)
+        return false;
+    by = held_by(s->b, s->c->session, handle);
+    if (by == HELD_BY_THIS ||
+        (by == HELD_BY_NO_SESSION && !is_held_elsewhere(s, handle)) ||
         enq_valid(s->b->space, handle) != ENQ_OK)
         return false;
     reply_result(&s->reply, ENQ_NOTHELD, NULL,

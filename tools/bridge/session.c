@@ -381,7 +381,7 @@ bool held_look(struct bridge *b, enq_handle handle, uint64_t *token,
 }
 
 /* What is not at this loop is not of a session of this loop. */
-bool held_is_anothers(struct bridge *b, const struct session *s,
+enum held_by held_by(struct bridge *b, const struct session *s,
     enq_handle handle)
 {
     const struct held *h = held_find(b, handle);
@@ -389,8 +389,9 @@ bool held_is_anothers(struct bridge *b, const struct session *s,
     uint8_t mode;
 
     if (h != NULL)
-        return h->session != s;
-    return held_look(b, handle, &token, &mode);
+        return h->session == s ? HELD_BY_THIS : HELD_BY_ANOTHER;
+    return held_look(b, handle, &token, &mode) ? HELD_BY_ANOTHER
+                                               : HELD_BY_NO_SESSION;
 }
 
 unsigned held_of_request(struct bridge *b, const struct session *s,

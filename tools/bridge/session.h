@@ -64,8 +64,9 @@ void held_change(struct bridge *b, enq_handle handle, uint64_t token,
 void held_gone(struct bridge *b, enq_handle handle);
 bool held_look(struct bridge *b, enq_handle handle, uint64_t *token,
     uint8_t *mode);
-/* Is it a session's, and not of this one (NULL: of none)? */
-bool held_is_anothers(struct bridge *b, const struct session *s,
+/* Whose is it, as far as this bridge knows? */
+enum held_by { HELD_BY_NO_SESSION, HELD_BY_THIS, HELD_BY_ANOTHER };
+enum held_by held_by(struct bridge *b, const struct session *s,
     enq_handle handle);
 
 /* The locks that a request has got: of one asked again. How many. */
