@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import random
+import select
 import shutil
 import signal
 import socket
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 
 from play import PATIENCE, Bridge
 
@@ -66,6 +68,12 @@ class Client:
         self.events.remove(found)
         return found
 
+    def has_event(self, kind):
+        """Of what has come."""
+        while b"\n" in self.bytes or select.select([self.socket], [], [], 0)[0]:
+            self.events.append(self.next())
+        return any(e["EVENT"] == kind for e in self.events)
+
     def ask(self, op, **members):
         return self.reply(self.send(OP=op, **members))
 
@@ -111,6 +119,17 @@ def on_each_loop(bridge, loops=LOOPS):
         client.ask("goodbye")
         client.cut()
     return [found[i] for i in range(loops)]
+
+
+def first_with(kind, clients):
+    """Whoever has such an event."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        for client in clients:
+            if client.has_event(kind):
+                return client
+        assert time.monotonic() < end, f"nobody is told of a {kind}"
+        select.select([c.socket for c in clients], [], [], 1)
 
 
 def held(client):
@@ -253,9 +272,12 @@ def news_of_a_lock_follows_its_grant_at_once(bridge):
             assert got["RESULT"] == 3, got
         assert clients[0].event("blocking")["HANDLE"] == first
         assert clients[0].ask("2", HANDLE=first)["RESULT"] == 0
-        for client in clients[1:]:
+        waiting = clients[1:]
+        while waiting:  # who came last may pass who came just before (R7)
+            client = first_with("result", waiting)
+            waiting.remove(client)
             handle = client.event("result")["HANDLE"]
-            if client != clients[-1]:  # somebody waits for it
+            if waiting:  # somebody waits for it
                 assert client.event("blocking")["HANDLE"] == handle
             assert client.ask("2", HANDLE=handle)["RESULT"] == 0
         took.append(time.monotonic() - begin)
@@ -449,12 +471,11 @@ def play(test, program):
         assert "Sanitizer" not in bridge.log
         return None
     except Exception as fault:  # pylint: disable=broad-except
-        line = fault.__traceback__
-        while line.tb_next is not None and \
-                line.tb_next.tb_frame.f_code.co_filename == __file__:
-            line = line.tb_next
+        lines = [str(frame.lineno)
+                 for frame in traceback.extract_tb(fault.__traceback__)
+                 if frame.filename == __file__]
         time.sleep(1)  # what it says of its own end takes a while
-        return (f"line {line.tb_lineno}: {fault!r}\n--- the bridge (its end: "
+        return (f"line {', '.join(lines)}: {fault!r}\n--- the bridge (its end: "
                 f"{bridge.process.poll()}) said\n" + bridge.log[-60000:])
     finally:
         bridge.end()
