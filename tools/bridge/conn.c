@@ -377,16 +377,16 @@ static void end_idle(struct bridge *b)
 void conn_tick(struct bridge *b)
 {
     int64_t most_ns = b->options.limits.request_s * INT64_C(1000000000);
+    struct conn *c, *next;
+    char why[96];
 
     end_late(b);
     end_idle(b);
-    while (!cds_list_empty(&b->partial)) {
-        struct conn *c =
-            cds_list_first_entry(&b->partial, struct conn, partial);
-        char why[96];
-
+    cds_list_for_each_entry_safe (c, next, &b->partial, partial) {
         if (b->now_ns - c->begun_ns < most_ns)
             return;
+        if (hear_has_more(c))
+            continue;
         snprintf(why, sizeof(why),
             "The request was not complete after %lld seconds",
             (long long)b->options.limits.request_s);

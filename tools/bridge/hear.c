@@ -16,9 +16,11 @@
 #include "hear.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "conn.h"
@@ -283,6 +285,13 @@ static size_t read_bytes(const struct bridge *b)
 
     return by < (size_t)b->options.limits.partial_bytes / 16 ? b->scratch_bytes
                                                              : LITTLE_BYTES;
+}
+
+bool hear_has_more(const struct conn *c)
+{
+    int n = 0;
+
+    return !c->ending && ioctl(c->fd, SIOCINQ, &n) == 0 && n > 0;
 }
 
 static void take_bytes(struct bridge *b, struct conn *c)

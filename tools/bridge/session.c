@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "conn.h"
+#include "hear.h"
 #include "left.h"
 #include "move.h"
 #include "peer.h"
@@ -268,7 +269,8 @@ void session_tick(struct bridge *b)
         if (b->now_ns >= s->ends_ns)
             session_end(b, s);
     cds_list_for_each_entry_safe (s, next, &b->joined, node)
-        if (b->now_ns - s->conn->heard_ns > silent_ns) {
+        if (b->now_ns - s->conn->heard_ns > silent_ns &&
+            !hear_has_more(s->conn)) {
             say_more("%s has been silent for too long", s->peer);
             conn_end(b, s->conn);
         }
