@@ -101,25 +101,25 @@ extern "C" {
  * whose it is: "shm:NAME?owner=USER" (a name or a number), or .space_owner. He
  * who is named makes it; for others it is -ENOENT until he has.
  *
- * Through a bridge the calls are the same, and so are their results. What is
- * different:
+ * Through a bridge calls and results are the same. What is different:
  * - The attachment is a session of the bridge. It outlives a lost connection by
  *   its grace period (opts.grace_ms, 10 s), and our thread connects anew. What
  *   was asked for and not answered is sent again, and not done twice. After a
  *   longer absence its RELEASE locks are lost: ENQ_EVENT_LOST with
  *   ENQ_OWNERDIED. ENQ_EVENT_SESSION tells of each connection.
  * - By our own clock, too (CLOCK_BOOTTIME: a suspend counts, a step of the wall
- *   clock does not): when a grace period, less a hundredth, has passed since the
- *   last request that was answered was sent, its RELEASE locks may be another's.
- *   From then they are suspect: enq_valid() says ENQ_ELEASE, and
+ *   clock does not): when a grace period, less a hundredth, has passed since
+ *   the last request that was answered was sent, its RELEASE locks may be
+ *   another's. From then they are suspect: enq_valid() says ENQ_ELEASE, and
  *   ENQ_EVENT_SESSION tells once. If the session was not over they are ours
  *   again, each when the bridge has said so. LEASE and KEEP locks end by their
  *   own ttl. A good connection never makes suspect: our thread asks something
  *   four times in a grace period. What grace period there is the bridge says.
- * - Every call may fail with -ENOTCONN or -ETIMEDOUT: 5 s after its own wait was
- *   over there was no connection, or no answer (60 s for looking at the table).
- *   A lock that is granted later is given back. With ENQ_FOREVER it goes on as
- *   long as it takes. -EMSGSIZE: more than the bridge takes or lists at once.
+ * - Every call may fail with -ENOTCONN or -ETIMEDOUT: 5 s after its own wait
+ *   was over there was no connection, or no answer (60 s for looking at the
+ *   table). A lock that is granted later is given back. With ENQ_FOREVER it
+ *   goes on as long as it takes. -EMSGSIZE: more than the bridge takes or lists
+ *   at once.
  * - enq_valid() asks nobody about a lock of this attachment: it knows what was
  *   told, and its own clock. What happens elsewhere (a break, a promotion) it
  *   knows a moment later, or when there is a connection again. It does ask
@@ -274,8 +274,8 @@ ENQ_API int enq_find(struct enq *e, const char *id, enq_handle *handle);
    Returns: ENQ_OK, ENQ_NOTHELD. */
 ENQ_API int enq_id(struct enq *e, enq_handle handle, char *id);
 
-/* enq_look - from a handle to what enq_list() tells of it, at once however many
-   there are. Returns: ENQ_OK, ENQ_NOTHELD. Faults: -EINVAL, -EOPNOTSUPP. */
+/* enq_look - from a handle to what enq_list() tells of it, at once.
+   Returns: ENQ_OK, ENQ_NOTHELD. Faults: -EINVAL, -EOPNOTSUPP. */
 ENQ_API int enq_look(struct enq *e, enq_handle handle, struct enq_info *out);
 
 /*
@@ -368,8 +368,8 @@ ENQ_API int enq_orphans(struct enq *e, uint64_t *at, struct enq_orphan *out,
  */
 ENQ_API int enq_abandon(struct enq *e, enq_handle handle, uint64_t token);
 
-/* enq_break - operator: remove a lock or waiting request in any state, its holder
-   being told ENQ_FORCED. Returns: ENQ_OK; as enq_find() when it is gone. */
+/* enq_break - operator: remove a lock or waiting request, whatever its state.
+   Its holder is told ENQ_FORCED. Returns: as enq_find(). */
 ENQ_API int enq_break(struct enq *e, const char *id);
 
 /*
