@@ -9,8 +9,8 @@
 #include "api/desk.h"
 #include "base/process.h"
 #include "base/why.h"
+#include "recovery/session.h"
 #include "remote/remote.h"
-#include "table/session.h"
 
 struct enq {
     uint64_t life;         /* of the process that opened it; or LIFE_AWAY */

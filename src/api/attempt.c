@@ -7,9 +7,9 @@
 #include <time.h>
 
 #include "base/hash.h"
+#include "lock/hold.h"
+#include "recovery/heal.h"
 #include "rules/spec.h"
-#include "table/heal.h"
-#include "table/hold.h"
 
 #define DELAY_MOST_MS (24 * 3600 * 1000)
 #define RETRY_DEFAULT_MS 5

@@ -9,8 +9,8 @@
 
 #include "api/attachment.h"
 #include "api/helper.h"
-#include "table/page.h"
-#include "table/request.h"
+#include "lock/request.h"
+#include "store/page.h"
 
 #define TTL_DEFAULT_MS (15 * 60 * 1000)
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "table/check.h"
+#include "recovery/check.h"
 
 #define EVERY 16
 

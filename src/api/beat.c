@@ -6,7 +6,7 @@
 
 #include "api/attachment.h"
 #include "api/helper.h"
-#include "table/hold.h"
+#include "lock/hold.h"
 
 void beat_drop(struct desk *d, struct beat *b)
 {

@@ -12,11 +12,11 @@
 #include "api/attachment.h"
 #include "api/event.h"
 #include "api/helper.h"
+#include "lock/bypass.h"
+#include "lock/hold.h"
+#include "store/call.h"
 #include "sync/life.h"
-#include "table/bypass.h"
-#include "table/call.h"
-#include "table/hold.h"
-#include "table/notice.h"
+#include "wait/notice.h"
 
 /* A look that is due again at once, in a damaged table or where somebody dies,
    waits for so long. */
@@ -486,7 +486,7 @@ static mono_t glance_if_due(struct round *round, mono_t now)
     return d->glance;
 }
 
-/* What is true of deadlines is for all sessions; see table/watch.h. */
+/* What is true of deadlines is for all sessions; see store/watch.h. */
 static mono_t watch(struct round *round, mono_t now)
 {
     struct enq *e = round->e;

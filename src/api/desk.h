@@ -9,7 +9,7 @@
  *	    `- the descriptor is readable while there are events
  *
  * A started request is a waiting entry like any other; only nobody sleeps on
- * it: whoever changes it calls the session (table/call.h). What time brings is
+ * it: whoever changes it calls the session (store/call.h). What time brings is
  * kept in a heap. Behind a thousand others of its session a request costs one
  * glance at three words a tick.
  *
@@ -26,8 +26,8 @@
 
 #include "base/heap.h"
 #include "enq.h"
-#include "table/cycle.h"
-#include "table/set.h"
+#include "wait/cycle.h"
+#include "wait/set.h"
 
 struct event {
     struct cds_list_head node; /* of desk.events */

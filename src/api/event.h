@@ -7,7 +7,7 @@
 #define API_EVENT_H
 
 #include "api/desk.h"
-#include "table/notice.h"
+#include "wait/notice.h"
 
 /* Adds at the end; makes the descriptor readable. */
 void event_add(struct desk *d, struct event *event);

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "api/attachment.h"
-#include "table/cycle.h"
-#include "table/tell.h"
+#include "lock/tell.h"
+#include "wait/cycle.h"
 
 struct drawing {
     const struct map *map;

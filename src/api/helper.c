@@ -12,12 +12,12 @@
 
 #include "base/spawn.h"
 #include "base/why.h"
+#include "lock/hold.h"
+#include "recovery/heal.h"
+#include "store/call.h"
 #include "sync/life.h"
-#include "table/call.h"
-#include "table/heal.h"
-#include "table/hold.h"
-#include "table/notice.h"
-#include "table/wait.h"
+#include "wait/notice.h"
+#include "wait/wait.h"
 
 #define ROUND_NS sys_look_every(NS_PER_S)
 #define STACK_BYTES (128 * 1024)

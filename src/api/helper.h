@@ -11,7 +11,7 @@
 #define API_HELPER_H
 
 #include "api/attachment.h"
-#include "table/watch.h"
+#include "store/watch.h"
 
 /* Begins e->session, starting the helper if need be. Faults, explained. */
 int helper_begin(struct enq *e);

@@ -1,7 +1,7 @@
 /*
  * hold.c - floor 5: what can be done with a lock once there is one.
  */
-#include "table/hold.h"
+#include "lock/hold.h"
 
 #include <errno.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 #include "api/audit.h"
 #include "api/away.h"
 #include "api/helper.h"
+#include "lock/ids.h"
+#include "lock/inherit.h"
 #include "sync/life.h"
-#include "table/ids.h"
-#include "table/inherit.h"
 
 /* Outcomes that need no more words than their own. */
 static int say(int rc, const char *verb)

@@ -9,10 +9,10 @@
 #include "api/audit.h"
 #include "api/away.h"
 #include "api/options.h"
+#include "lock/hold.h"
 #include "rules/spec.h"
-#include "table/cycle.h"
-#include "table/hold.h"
-#include "table/wait.h"
+#include "wait/cycle.h"
+#include "wait/wait.h"
 
 /* --- attempts --- */
 

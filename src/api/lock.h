@@ -12,7 +12,7 @@ int lock_copy_request(const struct enq_req **req, struct enq_req *copy);
 
 /*
  * Asks; not granted, the request queues: ENQ_PENDING. Its session is called by
- * the record's number (table/call.h).
+ * the record's number (store/call.h).
  *
  * @r  its record: place, beat (on ENQ_PENDING) and suspicion are set
  */

@@ -10,13 +10,13 @@
 
 #include "api/attachment.h"
 #include "api/away.h"
+#include "lock/hold.h"
+#include "lock/survey.h"
+#include "lock/tell.h"
+#include "recovery/check.h"
+#include "recovery/heal.h"
+#include "store/page.h"
 #include "sync/life.h"
-#include "table/check.h"
-#include "table/heal.h"
-#include "table/hold.h"
-#include "table/page.h"
-#include "table/survey.h"
-#include "table/tell.h"
 
 /* Who is dead by now is known to be over, if he is: nobody else may be there
    to find out. */

@@ -12,10 +12,10 @@
 #include "api/helper.h"
 #include "api/options.h"
 #include "base/user.h"
+#include "recovery/heal.h"
 #include "segment/attach.h"
 #include "segment/file.h"
 #include "sync/life.h"
-#include "table/heal.h"
 
 static const char *name_of(const struct enq *e)
 {

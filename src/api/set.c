@@ -10,7 +10,7 @@
 #include "api/audit.h"
 #include "api/away.h"
 #include "api/lock.h"
-#include "table/hold.h"
+#include "lock/hold.h"
 
 /* So many need no memory beyond the stack. */
 #define MEMBERS_FEW 8

@@ -9,8 +9,8 @@
 #include "api/helper.h"
 #include "api/lock.h"
 #include "api/set.h"
+#include "lock/hold.h"
 #include "sync/sys.h"
-#include "table/hold.h"
 
 /* Pending at once, in one attachment. */
 #define STARTED_MAX (1u << 20)

@@ -6,7 +6,7 @@
 
 #include "api/attachment.h"
 #include "api/lock.h"
-#include "table/hold.h"
+#include "lock/hold.h"
 
 /* --- a critical section --- */
 

@@ -176,7 +176,7 @@ struct thread_slot {
                                   its last one's */
     uint64_t waiting; /* hint: the handle that it waits for, or means to */
     uint64_t set;     /* TRUE: ticket of the lock set that it is taking, under
-                         all words; 0 = none. See table/journal.h */
+                         all words; 0 = none. See store/journal.h */
     session_ref_t set_of;
     uint32_t pad1;
     struct process process; /* TRUE */
@@ -203,7 +203,7 @@ struct session_slot {
     uint32_t heirs; /* TRUE: there is a descriptor that keeps it: heirs.h */
     uint32_t pad0;
 
-    /* lines: how its helper thread is told of changes (table/call.h) */
+    /* lines: how its helper thread is told of changes (store/call.h) */
     uint32_t calls;   /* how many there were; a futex */
     uint32_t asleep;  /* the helper is, or is about to be, asleep */
     uint32_t listens; /* it wants to hear of its held locks as well */

@@ -37,7 +37,7 @@ struct thread {
     unsigned n_wakes;
     struct entry *wakes[WAKES_MAX];
 
-    /* The magazine last used, and those of all sessions (table/slab.h). */
+    /* The magazine last used, and those of all sessions (store/slab.h). */
     uint64_t magazine_of;
     struct magazine *magazine;
     struct cds_list_head magazines;
@@ -49,7 +49,7 @@ struct thread {
     uint32_t changes; /* grants to others, and drops, as it looked (set.c) */
 
     int64_t last_grant_ns; /* orders this thread's grants within a tick */
-    int spin_credit;       /* has spinning paid lately? (table/wait.c) */
+    int spin_credit;       /* has spinning paid lately? (wait/wait.c) */
 
     unsigned n_held;
     const uint32_t *held[HELD_MAX];

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "crash.h"
-#include "table/heal.h"
-#include "table/wait.h"
+#include "recovery/heal.h"
+#include "wait/wait.h"
 
 /* How long the barger pauses when nobody rings for it; how long a victim lets
    it act before it dies; how long others leave the healing to a victim. */

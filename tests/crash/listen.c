@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "crash.h"
-#include "table/heal.h"
+#include "recovery/heal.h"
 
 /* News of a held lock, where who was to call has died: a round of its helper
    thread, and a busy machine. Where all live, and of a request that may go:

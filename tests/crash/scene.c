@@ -12,8 +12,8 @@
 #include "base/time.h"
 #include "crash.h"
 #include "lib/mark.h"
-#include "table/heal.h"
-#include "table/index.h"
+#include "recovery/heal.h"
+#include "store/index.h"
 
 /* Nothing takes so long, even on a busy machine. */
 #define HANG_NS INT64_C(20000000000)

@@ -52,7 +52,7 @@
 #include <unistd.h>
 
 #include "crash.h"
-#include "table/heal.h"
+#include "recovery/heal.h"
 
 /* --- steps --- */
 

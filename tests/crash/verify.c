@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "crash.h"
-#include "table/check.h"
-#include "table/heal.h"
+#include "recovery/check.h"
+#include "recovery/heal.h"
 
 /* P3: 50 ms; the rest is for a machine that is busy. */
 #define PATIENCE_MS 200

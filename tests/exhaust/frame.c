@@ -16,7 +16,7 @@
 #include <time.h>
 
 #include "lib/mark.h"
-#include "table/check.h"
+#include "recovery/check.h"
 
 static char *fail_text;
 static size_t fail_room;

@@ -11,7 +11,7 @@
 #include "api/attachment.h"
 #include "limit.h"
 #include "scene.h"
-#include "table/slab.h"
+#include "store/slab.h"
 
 #define MOST (ENQ_SET_MAX + 1)
 

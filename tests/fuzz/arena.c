@@ -13,10 +13,10 @@
 #include "crowd.h"
 #include "fuzz.h"
 #include "lib/mark.h"
+#include "recovery/heal.h"
 #include "segment/attach.h"
 #include "segment/file.h"
 #include "sync/word.h"
-#include "table/heal.h"
 
 /* A reference is 32 bits of 64-byte units: 256 GiB. */
 #define FRONT_BYTES (UINT64_C(1) << 30)

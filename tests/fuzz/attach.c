@@ -15,9 +15,9 @@
 #include "base/hash.h"
 #include "fuzz.h"
 #include "lib/mark.h"
+#include "recovery/check.h"
+#include "recovery/heal.h"
 #include "segment/attach.h"
-#include "table/check.h"
-#include "table/heal.h"
 
 #define EDITS_MOST 24
 #define EDIT_BYTES 8

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
+#include "lock/request.h"
 #include "sync/life.h"
-#include "table/request.h"
 
 struct guest {
     unsigned session;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "table/page.h"
+#include "store/page.h"
 
 /* --- where --- */
 

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "api/attachment.h"
-#include "table/set.h"
+#include "wait/set.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 

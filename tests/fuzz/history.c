@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "table/check.h"
+#include "recovery/check.h"
 
 #define STEPS_MOST 60
 #define LOCKS_MOST 96

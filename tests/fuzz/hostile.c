@@ -6,12 +6,12 @@
 
 #include "crowd.h"
 #include "fuzz.h"
-#include "table/call.h"
-#include "table/check.h"
-#include "table/cycle.h"
-#include "table/heal.h"
-#include "table/hold.h"
-#include "table/notice.h"
+#include "lock/hold.h"
+#include "recovery/check.h"
+#include "recovery/heal.h"
+#include "store/call.h"
+#include "wait/cycle.h"
+#include "wait/notice.h"
 
 #define STEPS_MOST 40
 

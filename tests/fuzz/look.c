@@ -5,7 +5,7 @@
 #include <fcntl.h>
 
 #include "fuzz.h"
-#include "table/check.h"
+#include "recovery/check.h"
 
 #define EDITS_MOST 16
 

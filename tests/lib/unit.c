@@ -17,7 +17,7 @@
 
 #include "api/attachment.h"
 #include "lib/mark.h"
-#include "table/check.h"
+#include "recovery/check.h"
 
 static const char *module_name;
 static char directory[128];

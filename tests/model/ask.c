@@ -7,9 +7,9 @@
 
 #include "base/hash.h"
 #include "history.h"
-#include "table/cycle.h"
-#include "table/request.h"
-#include "table/wait.h"
+#include "lock/request.h"
+#include "wait/cycle.h"
+#include "wait/wait.h"
 
 /* --- what is asked for --- */
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "history.h"
+#include "recovery/heal.h"
 #include "sync/life.h"
-#include "table/heal.h"
 
 struct enq *any_session(struct history *h, unsigned *number)
 {

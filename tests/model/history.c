@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "table/check.h"
+#include "recovery/check.h"
 
 #define CHECK_EVERY 32 /* steps between two checks of the whole table */
 #define SLACK_MS 5000  /* where time is real: a busy machine */

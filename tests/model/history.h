@@ -11,7 +11,7 @@
 #include "config.h"
 #include "model.h"
 #include "space.h"
-#include "table/set.h"
+#include "wait/set.h"
 
 #define LOG_LINES 20
 #define LOG_BYTES 240

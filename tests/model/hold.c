@@ -1,7 +1,7 @@
 /*
  * hold.c - steps: what can be done with a lock once there is one.
  */
-#include "table/hold.h"
+#include "lock/hold.h"
 
 #include <string.h>
 

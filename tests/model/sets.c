@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "history.h"
-#include "table/bypass.h"
+#include "lock/bypass.h"
 
 /* --- what is asked for --- */
 

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "lib/mark.h"
+#include "recovery/heal.h"
 #include "segment/attach.h"
 #include "segment/file.h"
 #include "sync/life.h"
-#include "table/heal.h"
 
 int64_t space_now_ns;
 const uint32_t *space_wakes[SPACE_WAKES];

@@ -14,12 +14,12 @@
 #include "api/attachment.h"
 #include "backend_enq.h"
 #include "lib/mark.h"
+#include "recovery/heal.h"
 #include "rules.h"
 #include "starved.h"
+#include "store/page.h"
 #include "sync/sys.h"
 #include "sync/word.h"
-#include "table/heal.h"
-#include "table/page.h"
 #include "worker.h"
 
 #define SLOTS 2100 /* few: what leaks is missed soon */

@@ -5,7 +5,7 @@
 #define MONKEY_BACKEND_ENQ_H
 
 #include "backend.h"
-#include "table/entry.h"
+#include "store/entry.h"
 
 #define ID_ROOM 32
 

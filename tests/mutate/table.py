@@ -62,9 +62,11 @@ OF = {
                    'look scenarios model',
     'src/sync': 'life thread word reclaim time lag process abandon lock start '
                 'threads fork orphan sim scenarios',
-    'src/table': 'lock set_wait look heal threads set_threads circle token '
-                 'convert scope set orphan set_faults start '
-                 'sim scenarios model',
+    **dict.fromkeys(
+        ('src/store', 'src/lock', 'src/wait', 'src/recovery'),
+        'lock set_wait look heal threads set_threads circle token '
+        'convert scope set orphan set_faults start '
+        'sim scenarios model'),
     'src/remote': 'peer remote_start remote_held remote_address remote_link '
                   'remote_threads remote_baton_threads scenarios-unix '
                   'model-tcp remote remote_suspect lockctl/remote',
@@ -79,7 +81,9 @@ OF = {
 RACES = {
     'src/segment': 'threads-tsan',
     'src/sync': 'threads-tsan start_threads-tsan',
-    'src/table': 'threads-tsan set_threads-tsan hoard_threads-tsan',
+    **dict.fromkeys(
+        ('src/store', 'src/lock', 'src/wait', 'src/recovery'),
+        'threads-tsan set_threads-tsan hoard_threads-tsan'),
     'src/api': 'threads-tsan start_threads-tsan set_threads-tsan',
     'src/remote': 'remote_threads-tsan remote_baton_threads-tsan',
     'tools/bridge': 'wire-asan',

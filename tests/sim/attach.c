@@ -3,9 +3,9 @@
  * thread, as an attachment of an application's has it.
  */
 #include "api/helper.h"
+#include "recovery/heal.h"
 #include "sim/sim.h"
-#include "table/heal.h"
-#include "table/slab.h"
+#include "store/slab.h"
 
 bool session_come(struct proc *p)
 {

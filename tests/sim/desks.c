@@ -11,7 +11,7 @@
 
 #include "sim/rules.h"
 #include "sim/sim.h"
-#include "table/slab.h"
+#include "store/slab.h"
 
 #define LATE_MAX 256
 

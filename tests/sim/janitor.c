@@ -2,10 +2,10 @@
  * janitor.c - who cleans up at the end: takes away all that is left, and takes
  * each key once.
  */
+#include "lock/grip.h"
+#include "recovery/heal.h"
 #include "sim/sim.h"
-#include "table/grip.h"
-#include "table/heal.h"
-#include "table/slab.h"
+#include "store/slab.h"
 
 static unsigned left; /* that are to die at it, and one more */
 static bool cleaned;

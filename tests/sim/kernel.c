@@ -15,8 +15,8 @@
 #include <stdarg.h>
 
 #include "sim/sim.h"
+#include "store/slab.h"
 #include "sync/life.h"
-#include "table/slab.h"
 
 #define COARSE_NS (4 * NS_PER_MS)
 #define CPUS 2

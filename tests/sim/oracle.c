@@ -476,7 +476,7 @@ int64_t oracle_latest_allowed(void)
 
 /* That one may pass a lock set, for what it has come to wait for elsewhere,
    only oneself can find out, by looking: after a tick, two, four, up to a
-   second (blockers_pause() in table/blockers.h). */
+   second (blockers_pause() in wait/blockers.h). */
 #define UNSEEN_NS (NS_PER_S + CALM_NS)
 
 /* A lock set that stands behind others looks once a second, and nobody else can

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "api/audit.h"
+#include "recovery/check.h"
 #include "sim/sim.h"
-#include "table/check.h"
-#include "table/page.h"
-#include "table/slab.h"
+#include "store/page.h"
+#include "store/slab.h"
 
 /* In place of the library's own: once, at the end, is enough. */
 int audit(struct enq *e, struct thread *t, int rc)

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "table/entry.h"
+#include "store/entry.h"
 
 void rules_begin(bool sap);
 

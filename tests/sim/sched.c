@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "sim/sim.h"
-#include "table/slab.h"
+#include "store/slab.h"
 
 #define STEPS_MAX UINT64_C(30000000) /* of one schedule: it is stuck */
 #define QUANTUM_MAX 3000

@@ -9,11 +9,11 @@
 
 #include "base/why.h"
 #include "lib/mark.h"
+#include "recovery/heal.h"
 #include "segment/attach.h"
 #include "segment/file.h"
 #include "sim/sim.h"
-#include "table/heal.h"
-#include "table/wait.h"
+#include "wait/wait.h"
 
 static char *pristine; /* SEG_FIXED_END bytes */
 

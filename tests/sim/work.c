@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "recovery/heal.h"
 #include "sim/kinds.h"
 #include "sim/sim.h"
-#include "table/heal.h"
 
 #define LISTED 64
 

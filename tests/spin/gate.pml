@@ -1,5 +1,5 @@
 /*
- * gate.pml - generic and concrete requests of one name (src/table/scope.[ch],
+ * gate.pml - generic and concrete requests of one name (src/lock/scope.[ch],
  * change.c: link_generic, unlink_generic; heal.c: set_gates).
  *
  * Two shards with a key each; a generic request overlaps both. N threads, each

@@ -1,6 +1,6 @@
 /*
  * hand.pml - hand-over: unlock, serve, grant or poke, wake; against waiters
- * that go to sleep, give up, die or are stopped (src/table/serve.c, wait.c,
+ * that go to sleep, give up, die or are stopped (src/lock/serve.c, wait.c,
  * scope.c: scope_leave_slow, send_wakes; hold.c: hold_unlock).
  *
  * N threads, a session and an entry each, ROUNDS times: ask for the one

@@ -1,5 +1,5 @@
 /*
- * promote.pml - of several O one becomes E (src/table/hold.c: grip_take,
+ * promote.pml - of several O one becomes E (src/lock/hold.c: grip_take,
  * promote_gripped, remove_losers, forget_gone; change.c: change_take_away,
  * next_token, change_mode).
  *

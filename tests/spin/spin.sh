@@ -118,12 +118,12 @@ fi
 # the bug of the model that it would be without.
 shapes() {
     cat <<-'END'
-	word|free_dead_words|table/heal.c|if (bit(r->shards, i))|BUG_1
+	word|free_dead_words|recovery/heal.c|if (bit(r->shards, i))|BUG_1
 	word|word_unlock|sync/word.h|shm_swap(word, 0);|BUG_5
-	hand|blockers_leave_to_ahead|table/blockers.c|b->until = mono_min(deadline, mono_add_ns(b->until, AHEAD_NS));|AS_IS
-	hand|scope_send_wakes|table/scope.c|shm_fence(); /* our stores of states, before the loads of `asleep` */|BUG_1
-	hand|sleep_on|table/wait.c|shm_store_fence(&e->asleep, ASLEEP_THREAD);|BUG_2
-	hand|sleep_on|table/wait.c|if (shm_load(b->watch[0].word) == b->watch[0].value)|BUG_4
+	hand|blockers_leave_to_ahead|wait/blockers.c|b->until = mono_min(deadline, mono_add_ns(b->until, AHEAD_NS));|AS_IS
+	hand|scope_send_wakes|lock/scope.c|shm_fence(); /* our stores of states, before the loads of `asleep` */|BUG_1
+	hand|sleep_on|wait/wait.c|shm_store_fence(&e->asleep, ASLEEP_THREAD);|BUG_2
+	hand|sleep_on|wait/wait.c|if (shm_load(b->watch[0].word) == b->watch[0].value)|BUG_4
 	END
 }
 body() { # FUNCTION FILE

@@ -1,7 +1,7 @@
 /*
  * sweep.pml - the burial of a dead session by several processes at once,
  * while its entries are adopted, and its page and slot used anew
- * (src/table/heal.c: bury, erase, uncache; hold.c: end_one, end_gripped,
+ * (src/recovery/heal.c: bury, erase, uncache; hold.c: end_one, end_gripped,
  * grip_take, hold_adopt; slab.c: harvest_one; session.c: claim).
  *
  * The dead session has a page of three entries: two held locks and one that

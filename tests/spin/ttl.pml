@@ -1,6 +1,6 @@
 /*
  * ttl.pml - a lock that runs out, against renew, unlock and a waiter (src/
- * table/hold.c: grip_take, grip_over, hold_renew, hold_unlock; change.c:
+ * lock/hold.c: grip_take, grip_over, hold_renew, hold_unlock; change.c:
  * start_clock, change_deadline; serve.c: take_stock; wait.c).
  *
  * The holder takes the lock for TTL, renews it RENEWALS times, gives it back;

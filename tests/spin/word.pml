@@ -1,6 +1,6 @@
 /*
  * word.pml - the lock word: wait, death, heal (src/sync/word.[ch], life.c,
- * src/table/heal.c).
+ * src/recovery/heal.c).
  *
  * P threads take one of two words, ROUNDS times each. Any of them may be
  * killed between any two steps, DEATHS times in all, also while it heals; its

@@ -2,7 +2,7 @@
  * check_call.c - how a session is told: the ring of calls, the descriptor, and
  * that nothing is lost where there is more than either holds.
  */
-#include "table/call.h"
+#include "store/call.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "api/attachment.h"
-#include "table/cycle.h"
 #include "told.h"
+#include "wait/cycle.h"
 
 static int start_as(struct enq *e, const char *owner, const char *field,
     uint64_t *ticket)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "api/attachment.h"
-#include "table/hold.h"
+#include "lock/hold.h"
 #include "unit.h"
 
 #define SLOTS SMALL_PER_PAGE /* one page */

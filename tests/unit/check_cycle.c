@@ -2,7 +2,7 @@
  * check_cycle.c - owners that wait for each other in a circle are told so at
  * once; others are not.
  */
-#include "table/cycle.h"
+#include "wait/cycle.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "api/attachment.h"
+#include "store/call.h"
 #include "sync/life.h"
 #include "sync/sys.h"
 #include "sync/word.h"
-#include "table/call.h"
 #include "told.h"
 
 /* By then the locks of who has begun to listen were looked through twice. */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/hash.h"
-#include "table/entry.h"
+#include "store/entry.h"
 #include "unit.h"
 
 /* --- layout --- */

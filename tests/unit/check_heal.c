@@ -3,7 +3,7 @@
  * doctor makes it anew, and every lock is still there. What is true is
  * scribbled over: it is found, and nobody crashes.
  */
-#include "table/heal.h"
+#include "recovery/heal.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 
 #include "api/attachment.h"
 #include "base/atomic.h"
-#include "table/page.h"
+#include "store/page.h"
 #include "unit.h"
 
 #define SLOTS 210

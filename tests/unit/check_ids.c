@@ -1,7 +1,7 @@
 /*
  * check_ids.c - ids: brought and derived, unique, found, and told.
  */
-#include "table/ids.h"
+#include "lock/ids.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * check_index.c - from a hash to an object: lines that split, segments of
  * lines that are added, spilled objects; and rings.
  */
-#include "table/index.h"
+#include "store/index.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "api/attachment.h"
+#include "lock/survey.h"
+#include "lock/tell.h"
 #include "sync/sys.h"
-#include "table/survey.h"
-#include "table/tell.h"
 #include "unit.h"
 
 static int lock_by(struct enq *e, const char *name, const char *field,

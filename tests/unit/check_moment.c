@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "api/attachment.h"
+#include "recovery/heal.h"
 #include "sync/life.h"
 #include "sync/word.h"
-#include "table/heal.h"
 #include "unit.h"
 
 /* --- moments --- */

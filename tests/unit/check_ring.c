@@ -2,7 +2,7 @@
  * check_ring.c - calls: any history of them, and that they are what brings the
  * news, and not the tick or the round that would find them as well.
  */
-#include "table/call.h"
+#include "store/call.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
  * check_scope.c - gates: generic and concrete requests see each other, in
  * whatever order and from wherever they come; and the gate is down afterwards.
  */
-#include "table/scope.h"
+#include "lock/scope.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #include "api/attachment.h"
 #include "base/point.h"
-#include "table/heal.h"
+#include "recovery/heal.h"
 #include "unit.h"
 
 #define NOBODY 1u /* no thread has generation 0: a dead one's */

@@ -9,7 +9,7 @@
 
 #include "api/attachment.h"
 #include "party.h"
-#include "table/heal.h"
+#include "recovery/heal.h"
 
 /* --- one lock, waited for in a thread --- */
 

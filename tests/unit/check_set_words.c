@@ -2,11 +2,11 @@
  * check_set_words.c - the words of all keys of a set, held at once; and let go
  * of when one of them cannot be had.
  */
-#include "table/set_words.h"
+#include "wait/set_words.h"
 
 #include "api/attachment.h"
 #include "party.h"
-#include "table/heal.h"
+#include "recovery/heal.h"
 
 #define NOBODY 1u /* no thread has generation 0: a dead one's */
 

@@ -2,7 +2,7 @@
  * check_slab.c - where entries come from: limits of a table, large entries,
  * handles that are stale, slabs that the dead leave.
  */
-#include "table/slab.h"
+#include "store/slab.h"
 
 #include <errno.h>
 #include <pthread.h>

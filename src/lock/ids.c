@@ -1,0 +1,105 @@
+/*
+ * ids.c - floor 4: ids that callers brought, and those derived.
+ */
+#include "lock/ids.h"
+
+#include <string.h>
+
+#include "base/id.h"
+
+static struct entry *find_derived(struct map *map, const char *id,
+    uint64_t *state)
+{
+    uint64_t half, handle;
+    struct entry *e;
+
+    if (!id_parse(id, &half, &handle))
+        return NULL;
+    e = entry_of_handle(map, handle, state);
+    if (e == NULL || shm_load(&e->id_half) != half ||
+        shm_load(&e->id_bytes) > 0)
+        return NULL;
+    return e;
+}
+
+/* Mostly there is none, and no need of the exact clock. */
+static bool is_current(const struct map *map, struct entry *e)
+{
+    return e != NULL && state_is_live(shm_load_acquire(&e->state)) &&
+        entry_over(map, e, sys.now()) == ENQ_OK;
+}
+
+struct entry *ids_holder_locked(struct map *map, struct spot *spot,
+    const char *id)
+{
+    struct entry *e = index_find_id(map, spot, id);
+    uint64_t state;
+
+    if (is_current(map, e))
+        return e;
+    e = find_derived(map, id, &state);
+    return is_current(map, e) ? e : NULL;
+}
+
+/* An entry that has run out has no claim to its id any more, though it is
+   still linked: whoever meets it under its own word will drop it, and finds
+   the id another's. */
+int ids_claim_locked(struct map *map, struct spot *spot, const char *id,
+    struct entry *e)
+{
+    struct entry *other;
+
+    if (ids_holder_locked(map, spot, id) != NULL)
+        return ENQ_EXISTS;
+    other = index_find_id(map, spot, id);
+    if (other == NULL)
+        return index_add(map, spot, e);
+    return index_replace(map, spot, other, e) ? 0 : ENQ_ECORRUPT;
+}
+
+static struct entry *find_brought(struct map *map, struct thread *t,
+    const char *id, uint64_t *state)
+{
+    struct spot spot = spot_of_id(map, id, strlen(id) + 1);
+    uint32_t *word = &map->shards[spot.shard].word;
+    struct entry *e;
+
+    /* n_objects says nothing without the word: somebody may have died under
+       it, or be making it anew */
+    if (word_lock(t, word, RANK_ID) != 0)
+        return NULL;
+    e = index_find_id(map, &spot, id);
+    if (e != NULL)
+        *state = shm_load_acquire(&e->state);
+    word_unlock(t, word);
+    return e;
+}
+
+struct entry *ids_find(struct map *map, struct thread *t, const char *id,
+    enq_handle *handle)
+{
+    uint64_t state;
+    struct entry *e = find_brought(map, t, id, &state);
+
+    if (e == NULL)
+        e = find_derived(map, id, &state);
+    if (e != NULL)
+        *handle = (uint64_t)STATE_GENERATION(state) << HANDLE_REF_BITS |
+            map_ref(map, e);
+    return e;
+}
+
+void ids_text(const struct map *map, const struct entry *e, uint64_t state,
+    char text[ENQ_ID_BYTES])
+{
+    struct ask ask;
+    enq_handle handle =
+        (uint64_t)STATE_GENERATION(state) << HANDLE_REF_BITS | map_ref(map, e);
+
+    if (e->id_bytes > 0 && entry_ask(map, e, &ask) && ask.id_bytes > 0) {
+        memcpy(text, ask.id, ask.id_bytes);
+        text[ask.id_bytes - 1] = '\0'; /* it may be another's by now */
+    } else {
+        id_text(shm_load(&e->id_half), handle, text);
+    }
+}

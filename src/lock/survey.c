@@ -1,0 +1,215 @@
+/*
+ * survey.c - floor 4: lists and counts.
+ */
+#include "lock/survey.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/id.h"
+#include "lock/tell.h"
+#include "sync/life.h"
+#include "sync/word.h"
+
+struct collect {
+    const struct map *map;
+    const struct survey_filter *filter;
+    struct survey_found *out;
+    size_t n, total;
+    const struct survey_found *known, *known_end; /* by address */
+    mono_t now;
+};
+
+static bool note(struct collect *c, const struct survey_found *found)
+{
+    if (c->total < c->n)
+        c->out[c->total] = *found;
+    c->total++;
+    return true;
+}
+
+/* What was found before and is the same grant now: nothing but its state is
+   read. */
+static const struct survey_found *recall(struct collect *c,
+    const struct entry *e, uint64_t state)
+{
+    while (c->known < c->known_end && c->known->e < e)
+        c->known++;
+    return c->known < c->known_end && c->known->e == e &&
+            state_same(c->known->state, state)
+        ? c->known
+        : NULL;
+}
+
+static bool collect(void *context, struct entry *e, uint64_t state)
+{
+    struct collect *c = context;
+    bool waiting = STATE_PHASE(state) == PHASE_WAITING;
+    const struct survey_found *known;
+
+    if (!state_is_live(state))
+        return true;
+    known = recall(c, e, state);
+    if (known != NULL)
+        return note(c, known);
+    if (!tell_matches(c->map, e, c->filter->name, c->filter->owner, c->now))
+        return true;
+    return note(c,
+        &(struct survey_found){e, state,
+            waiting ? e->ticket : (uint64_t)e->since_ns, e->token, NULL});
+}
+
+int survey_by_arrival(const void *a, const void *b)
+{
+    const struct survey_found *x = a, *y = b;
+    int waits = (STATE_PHASE(x->state) == PHASE_WAITING) -
+        (STATE_PHASE(y->state) == PHASE_WAITING);
+
+    if (waits != 0)
+        return waits;
+    if (x->order != y->order)
+        return x->order < y->order ? -1 : 1;
+    return (x->token > y->token) - (x->token < y->token);
+}
+
+size_t survey_list(const struct map *map, const struct survey_filter *filter,
+    struct survey_found *out, size_t n)
+{
+    struct collect c = {map, filter, out, n, 0, NULL, NULL, sys.now()};
+
+    slab_each(map, collect, &c);
+    return c.total;
+}
+
+size_t survey_again(const struct map *map, const struct survey_filter *filter,
+    const struct survey_found *known, size_t known_n, struct survey_found *out,
+    size_t n)
+{
+    struct collect c = {
+        map, filter, out, n, 0, known, known + known_n, sys.now()};
+
+    slab_each(map, collect, &c);
+    return c.total;
+}
+
+/* Raising the gate sends every request for the name to the gate's word, which
+   we hold; passing through the shards lets those inside finish. */
+int survey_freeze(struct map *map, struct thread *t, const char *name,
+    struct survey_freeze *f)
+{
+    uint64_t hash = hash_bytes(name, strlen(name) + 1, map->hash_seed);
+    int rc;
+
+    f->gate = &map->gates[gate_of_hash((uint32_t)hash)];
+    rc = word_lock(t, &f->gate->word, RANK_GATE);
+    if (rc != 0)
+        return rc;
+    shm_add(&f->gate->raised, 1);
+    for (uint32_t i = 0; i < SHARDS && rc == 0; i++) {
+        rc = word_lock(t, &map->shards[i].word, RANK_SHARD);
+        if (rc == 0)
+            word_unlock(t, &map->shards[i].word);
+    }
+    if (rc != 0)
+        survey_thaw(map, t, f);
+    return rc;
+}
+
+void survey_thaw(struct map *map, struct thread *t,
+    const struct survey_freeze *f)
+{
+    (void)map;
+    shm_add(&f->gate->raised, -1);
+    word_unlock(t, &f->gate->word);
+}
+
+/* --- counts --- */
+
+struct tally {
+    const struct map *map;
+    struct enq_stats *out;
+    mono_t now;
+};
+
+static bool tally(void *context, struct entry *e, uint64_t state)
+{
+    struct tally *t = context;
+
+    if (!state_is_live(state))
+        return true;
+    if (STATE_PHASE(state) == PHASE_WAITING) {
+        t->out->waiting++;
+    } else if (entry_over(t->map, e, t->now) != ENQ_OK) {
+        t->out->expired++;
+    } else {
+        t->out->held++;
+        t->out->orphaned += session_is_over(t->map, e->session);
+    }
+    return true;
+}
+
+static void sum_counters(const struct map *map, uint64_t sum[COUNTERS])
+{
+    for (unsigned c = 0; c < COUNTERS; c++)
+        sum[c] = shm_load(&map->h->retired[c]);
+    for (uint32_t i = 0; i < map_threads(map); i++)
+        for (unsigned c = 0; c < COUNTERS; c++)
+            sum[c] += shm_load(&map->threads[i].counts[c]);
+}
+
+static void copy_counters(const uint64_t sum[COUNTERS], struct enq_stats *out)
+{
+    out->grants = sum[COUNT_GRANTS] + sum[COUNT_WAIT_GRANTS];
+    out->refusals = sum[COUNT_REFUSALS];
+    out->waits = sum[COUNT_WAITS];
+    out->wait_grants = sum[COUNT_WAIT_GRANTS];
+    out->timeouts = sum[COUNT_TIMEOUTS];
+    out->cancels = sum[COUNT_CANCELS];
+    out->releases = sum[COUNT_RELEASES];
+    out->expiries = sum[COUNT_EXPIRIES];
+    out->promotes = sum[COUNT_PROMOTES];
+    out->promotes_refused = sum[COUNT_PROMOTES_REFUSED];
+    out->lost = sum[COUNT_LOST];
+    out->forced = sum[COUNT_FORCED];
+    out->overflows = sum[COUNT_OVERFLOWS];
+    out->owner_deaths = sum[COUNT_OWNER_DEATHS];
+    out->recoveries = sum[COUNT_RECOVERIES];
+    out->contended = sum[COUNT_CONTENDED];
+}
+
+static void count_slots(const struct map *map, struct enq_stats *out)
+{
+    for (uint32_t i = 0; i < map_threads(map); i++)
+        out->threads += shm_load(&map->threads[i].ref) != 0;
+    for (uint32_t i = 0; i < map_sessions(map); i++)
+        out->sessions += shm_load(&map->sessions[i].ref) != 0;
+    out->threads_max = THREADS_MAX;
+    out->sessions_max = SESSIONS_MAX;
+}
+
+void survey_stats(const struct map *map, struct enq_stats *out)
+{
+    const struct seg_header *h = map->h;
+    struct tally t = {map, out, sys.now()};
+    uint64_t sum[COUNTERS];
+
+    memcpy(out->space, map->path, sizeof(out->space) - 1);
+    id_uuid_text(h->uuid, out->uuid);
+    strncpy(out->compat, map->modes->name, sizeof(out->compat) - 1);
+    out->layout = h->layout_version;
+    out->strict = h->strict;
+    out->created_ms = h->created_wall_ms;
+    out->slots_max = h->slots_max;
+    out->bytes_max = h->bytes;
+    out->bytes_used = SEG_FIXED_END - SEG_GATES + PAGE_BYTES +
+        map_threads(map) * sizeof(struct thread_slot) +
+        map_sessions(map) * sizeof(struct session_slot) +
+        (uint64_t)map_pages_used(map) * (PAGE_BYTES + sizeof(struct page_info));
+    memcpy(out->overflow_owner, h->overflow_owner,
+        sizeof(out->overflow_owner) - 1);
+    out->unlinked = shm_load(&h->unlinked) || map_links(map) == 0;
+    count_slots(map, out);
+    sum_counters(map, sum);
+    copy_counters(sum, out);
+    slab_each(map, tally, &t);
+}

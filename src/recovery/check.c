@@ -1,0 +1,370 @@
+/*
+ * check.c - floor 4: is what is derived what the truth says?
+ *
+ * I1  every live entry is in exactly one ring, of its own object or gate
+ * I2  rings close, forwards and backwards, and are in order of arrival
+ * I3  the index leads to each object from the line of its hash, once
+ * I4  counts (objects, waiting, raised) are those of the rings
+ * I5  no two held entries conflict that overlap
+ * I6  every page belongs to nobody, to a session, or to a shard
+ * I7  tokens of an object are below its shard's, or its gate's
+ */
+#include "recovery/check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lock/ids.h"
+#include "lock/judge.h"
+#include "sync/word.h"
+
+void check_note(struct check_report *report, const char *format, ...)
+{
+    va_list args;
+    int n;
+
+    report->findings++;
+    if (report->used + 2 > report->room)
+        return;
+    va_start(args, format);
+    n = vsnprintf(report->text + report->used, report->room - report->used - 1,
+        format, args);
+    va_end(args);
+    if (n < 0)
+        return;
+    report->used += strlen(report->text + report->used);
+    report->text[report->used++] = '\n';
+    report->text[report->used] = '\0';
+}
+
+struct check {
+    struct map *map;
+    struct thread *t;
+    struct check_report *report;
+    uint32_t shard;
+    uint32_t objects, waiting;
+    uint64_t linked; /* entries met in rings */
+    mono_t now;
+};
+
+/*
+ * Of the same owner's locks any may stand beside any: one of two cumulated E
+ * may have been demoted. So only what conflicts among different owners is
+ * wrong.
+ */
+static bool crowd_excludes(const struct crowd *held, const struct map *map,
+    const struct ask *ask)
+{
+    for (unsigned mode = 1; mode < MODES; mode++) {
+        if (held->of[mode].n == 0 ||
+            !mode_conflicts(map->modes, mode, ask->mode, false))
+            continue;
+        if (held->of[mode].mixed ||
+            !entry_owned_by(map, held->of[mode].first, ask))
+            return true;
+    }
+    return false;
+}
+
+/* --- rings --- */
+
+static void check_conflicts(struct check *c, struct entry *first)
+{
+    struct ring ring = ring_from(c->map, first);
+    struct crowd held = {0};
+    struct entry *e;
+    struct ask ask;
+
+    while ((e = ring_next(&ring)) != NULL) {
+        if (!entry_is(e, PHASE_HELD) || entry_over(c->map, e, c->now) != ENQ_OK)
+            continue;
+        if (!entry_ask(c->map, e, &ask))
+            check_note(c->report, "entry %x: damaged texts",
+                map_ref(c->map, e));
+        else if (crowd_excludes(&held, c->map, &ask))
+            check_note(c->report,
+                "I5: \"%s\": entry %x (%c) is held beside one it conflicts "
+                "with",
+                ask.key.bytes, map_ref(c->map, e), mode_letter(ask.mode));
+        crowd_add(&held, c->map, e);
+    }
+}
+
+/* The newest token of its shard or gate. */
+static uint64_t newest_token(const struct check *c, const struct entry *e)
+{
+    if (entry_is_generic(e))
+        return shm_load(&c->map->gates[gate_of_hash(e->name_hash)].token);
+    return shm_load(&c->map->shards[shard_of_hash(e->hash)].token);
+}
+
+static void check_member(struct check *c, struct entry *first, struct entry *e,
+    uint64_t *ticket)
+{
+    ref_t ref = map_ref(c->map, e);
+    struct entry *next = at_entry(c->map, e->next);
+    bool waiting = entry_is(e, PHASE_WAITING);
+
+    c->linked++;
+    c->waiting += waiting;
+    if (next == NULL || next->prev != ref)
+        check_note(c->report, "I2: entry %x: its next does not lead back", ref);
+    if (!state_is_live(shm_load(&e->state)))
+        check_note(c->report, "I1: entry %x is linked but not live", ref);
+    if (e->hash != first->hash && !entry_is_generic(e))
+        check_note(c->report, "I1: entry %x is in another's ring", ref);
+    if (!waiting && shm_load(&e->token) > newest_token(c, e))
+        check_note(c->report, "I7: entry %x has a token above the newest", ref);
+    /* those of one lock set have one ticket */
+    if (waiting && e->ticket <= *ticket &&
+        !(e->ticket == *ticket && entry_is_of_set(e)))
+        check_note(c->report, "I2: entry %x waits out of order", ref);
+    if (waiting)
+        *ticket = e->ticket;
+}
+
+static void check_ring(struct check *c, struct entry *first)
+{
+    struct ring ring = ring_from(c->map, first);
+    uint64_t ticket = 0;
+    struct entry *e;
+
+    while ((e = ring_next(&ring)) != NULL)
+        check_member(c, first, e, &ticket);
+    if (ring.damaged)
+        check_note(c->report, "I2: the ring of entry %x does not close",
+            map_ref(c->map, first));
+    else if (!entry_is_generic(first))
+        check_conflicts(c, first);
+}
+
+/* --- shards --- */
+
+static void check_object(struct check *c, uint32_t line, ref_t ref)
+{
+    struct entry *first = at_entry(c->map, ref);
+    struct spot spot;
+    struct key key;
+
+    c->objects++;
+    if (first == NULL || !entry_key(c->map, first, &key)) {
+        check_note(c->report, "I3: shard %u line %u leads to nothing (%x)",
+            c->shard, line, ref);
+        return;
+    }
+    spot = spot_of(first->name_hash, first->hash);
+    if (spot.shard != c->shard || index_find(c->map, &spot, &key) != first)
+        check_note(c->report, "I3: entry %x is not found by its key", ref);
+    else
+        check_ring(c, first);
+}
+
+static void check_id(struct check *c, uint32_t line, ref_t ref)
+{
+    struct entry *e = at_entry(c->map, ref);
+    struct spot spot;
+
+    c->objects++;
+    if (e == NULL || !spot_of_entry_id(c->map, e, &spot) ||
+        spot.shard != c->shard || !state_is_live(shm_load(&e->state)))
+        check_note(c->report, "I3: id shard %u line %u: entry %x has no id",
+            c->shard - SHARDS, line, ref);
+}
+
+static void check_line(struct check *c, uint32_t number)
+{
+    const struct line *line = at_line(c->map, c->shard, number);
+    bool ids = c->shard >= SHARDS;
+    uint32_t left = c->map->entries_max;
+
+    if (line == NULL) {
+        check_note(c->report, "I3: shard %u has no line %u", c->shard, number);
+        return;
+    }
+    for (unsigned i = 0; i < LINE_SLOTS; i++)
+        if (line->tag[i] != 0 || line->ref[i] != 0)
+            (ids ? check_id : check_object)(c, number, line->ref[i]);
+    for (ref_t ref = line->more; ref != 0 && left-- > 0;) {
+        struct entry *e = at_entry(c->map, ref);
+        (ids ? check_id : check_object)(c, number, ref);
+        ref = e == NULL ? 0 : ids ? e->id_spill : e->spill;
+    }
+}
+
+static int check_shard(struct check *c, struct thread *t)
+{
+    struct shard *shard = &c->map->shards[c->shard];
+    uint32_t n_lines;
+    int rc =
+        word_lock(t, &shard->word, c->shard < SHARDS ? RANK_SHARD : RANK_ID);
+
+    if (rc != 0)
+        return rc;
+    c->objects = c->waiting = 0;
+    if (shard->n_segments == 0 || shard->n_segments > SEGMENTS_MAX ||
+        shard->n_lines < LINES_FIRST ||
+        shard->n_lines > lines_in(shard->n_segments))
+        check_note(c->report, "I3: shard %u: %u lines in %u segments", c->shard,
+            shard->n_lines, shard->n_segments);
+    n_lines = map_at_most(&shard->n_lines, lines_in(SEGMENTS_MAX));
+    for (uint32_t i = 0; i < n_lines; i++)
+        check_line(c, i);
+    if (c->objects != shard->n_objects)
+        check_note(c->report, "I4: shard %u: %u objects, counted %u", c->shard,
+            shard->n_objects, c->objects);
+    if (c->shard < SHARDS && c->waiting != shard->n_waiting)
+        check_note(c->report, "I4: shard %u: %u waiting, counted %u", c->shard,
+            shard->n_waiting, c->waiting);
+    word_unlock(t, &shard->word);
+    return 0;
+}
+
+/* --- gates --- */
+
+static int check_gate(struct check *c, struct thread *t, uint32_t number)
+{
+    struct gate *gate = &c->map->gates[number];
+    uint64_t before = c->linked;
+    struct entry *first;
+    int rc = word_lock(t, &gate->word, RANK_GATE);
+
+    if (rc != 0)
+        return rc;
+    c->waiting = 0;
+    first = at_entry(c->map, gate->head);
+    if (first != NULL)
+        check_ring(c, first);
+    if (shm_load(&gate->raised) != c->linked - before)
+        check_note(c->report, "I4: gate %u: raised %u times for %llu entries",
+            number, shm_load(&gate->raised),
+            (unsigned long long)(c->linked - before));
+    if (gate->n_waiting != c->waiting)
+        check_note(c->report, "I4: gate %u: %u waiting, counted %u", number,
+            gate->n_waiting, c->waiting);
+    word_unlock(t, &gate->word);
+    return 0;
+}
+
+/* --- entries, one by one --- */
+
+struct search {
+    const struct entry *wanted;
+    bool found;
+};
+
+static bool see_wanted(void *context, struct entry *e)
+{
+    struct search *search = context;
+
+    search->found = e == search->wanted;
+    return !search->found;
+}
+
+/* Still in the use that it was in when we chose whose words to take: only then
+   they are its own. */
+static bool is_same_use(const struct entry *e, uint64_t before)
+{
+    uint64_t state = shm_load_acquire(&e->state);
+
+    return state_is_live(state) &&
+        STATE_GENERATION(state) == STATE_GENERATION(before);
+}
+
+/* Every live entry is reached from its key. */
+static bool check_linked(void *context, struct entry *e, uint64_t state)
+{
+    struct check *c = context;
+    struct scope s = {.map = c->map, .t = c->t};
+    struct search search = {e, false};
+    struct key key;
+    bool live;
+
+    if (!state_is_live(state) || scope_enter_entry(&s, e) != 0)
+        return true;
+    live = is_same_use(e, state);
+    if (live && !entry_key(c->map, e, &key))
+        check_note(c->report, "entry %x: damaged lengths", map_ref(c->map, e));
+    else if (live && scope_visit(&s, &key, see_wanted, &search) == 0 &&
+        !search.found)
+        check_note(c->report, "I1: entry %x is live but linked nowhere",
+            map_ref(c->map, e));
+    scope_leave(&s);
+    return true;
+}
+
+/* A held entry is judged as if it asked anew, late: nobody may be in its way.
+ */
+static bool check_generic(void *context, struct entry *e, uint64_t state)
+{
+    struct check *c = context;
+    struct scope s = {.map = c->map, .t = c->t};
+    struct ask ask;
+    struct verdict v;
+
+    if (!entry_is_generic(e) || !entry_is(e, PHASE_HELD) ||
+        entry_over(c->map, e, c->now) != ENQ_OK ||
+        scope_enter_entry(&s, e) != 0)
+        return true;
+    if (is_same_use(e, state) && entry_is(e, PHASE_HELD) &&
+        entry_ask(c->map, e, &ask)) {
+        ask.ticket = 0;
+        if (judge(&s, &ask, e, &v) == 0 && v.holder != NULL &&
+            !entry_owned_by(c->map, v.holder, &ask))
+            check_note(c->report,
+                "I5: generic entry %x is held beside %x, which conflicts",
+                map_ref(c->map, e), map_ref(c->map, v.holder));
+    }
+    scope_leave(&s);
+    return true;
+}
+
+static void check_pages(struct check *c)
+{
+    for (uint32_t i = 0; i < map_pages_used(c->map); i++) {
+        struct page_info info = {shm_load(&c->map->pages[i].owner),
+            shm_load(&c->map->pages[i].kind)};
+
+        if (info.kind > PAGE_LINES ||
+            (info.kind == PAGE_LINES && info.owner >= SHARDS_ALL))
+            check_note(c->report, "I6: page %u: kind %u, owner %x", i,
+                info.kind, info.owner);
+    }
+}
+
+static bool check_texts(void *context, struct entry *e, uint64_t state)
+{
+    struct check *c = context;
+    struct ask ask;
+
+    if (state_is_live(state) && !entry_ask(c->map, e, &ask) &&
+        state_same(shm_load_acquire(&e->state), state))
+        check_note(c->report, "entry %x: damaged texts", map_ref(c->map, e));
+    return true;
+}
+
+void check_quiet(const struct map *map, struct check_report *report)
+{
+    /* nothing below writes: the map is only named, not changed */
+    struct check c = {.map = (struct map *)map, .report = report};
+
+    slab_each(map, check_texts, &c);
+    check_pages(&c);
+}
+
+int check_table(struct map *map, struct thread *t, struct check_report *report)
+{
+    struct check c = {.map = map, .t = t, .report = report, .now = sys.now()};
+    int rc = 0;
+
+    for (uint32_t i = 0; i < GATES && rc == 0; i++)
+        rc = check_gate(&c, t, i);
+    for (c.shard = 0; c.shard < SHARDS_ALL && rc == 0; c.shard++)
+        rc = check_shard(&c, t);
+    if (rc != 0)
+        return rc;
+    slab_each(map, check_linked, &c);
+    slab_each(map, check_generic, &c);
+    check_quiet(map, report);
+    return 0;
+}
