@@ -283,7 +283,7 @@ check-run: check-made
 prove-run: check-built
 	@BUILD=$(BUILD) PARTS='$(parts)' tests/run prove $(ARGS)
 
-lint: setup-all ## formatting, floors, sizes, symbols, cppcheck, gcc and clang
+lint: setup-all ## formatting, layers, sizes, symbols, cppcheck, gcc and clang
 	@+$(MAKE) lint-run
 
 # Both compilers see every file, whatever part of it the tests need.

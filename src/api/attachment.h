@@ -1,5 +1,5 @@
 /*
- * attachment.h - floor 5: struct enq, and how a call enters it.
+ * attachment.h - api: struct enq, and how a call enters it.
  */
 #ifndef API_ATTACHMENT_H
 #define API_ATTACHMENT_H

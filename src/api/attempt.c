@@ -1,5 +1,5 @@
 /*
- * attempt.c - floor 5: a request as its caller wrote it (see attempt.h).
+ * attempt.c - api: a request as its caller wrote it (see attempt.h).
  */
 #include "api/attempt.h"
 

@@ -1,5 +1,5 @@
 /*
- * attempt.h - floor 5: a request as its caller wrote it: checked, packed into
+ * attempt.h - api: a request as its caller wrote it: checked, packed into
  * an entry, and its answer explained. What enq_lock() and its like share.
  */
 #ifndef API_ATTEMPT_H

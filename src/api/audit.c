@@ -1,5 +1,5 @@
 /*
- * audit.c - floor 5: debug builds look at the whole table after calls.
+ * audit.c - api: debug builds look at the whole table after calls.
  */
 #include "api/audit.h"
 

@@ -1,5 +1,5 @@
 /*
- * audit.h - floor 5: debug builds look at the whole table after calls.
+ * audit.h - api: debug builds look at the whole table after calls.
  *
  * Every sixteenth call of a thread (a look takes 0.1 ms and more); a finding
  * prints the report and aborts. Elsewhere it is nothing.

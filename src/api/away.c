@@ -1,5 +1,5 @@
 /*
- * away.c - floor 5: requests for locks of a bridge (see away.h).
+ * away.c - api: requests for locks of a bridge (see away.h).
  */
 #include "api/away.h"
 

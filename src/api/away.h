@@ -1,5 +1,5 @@
 /*
- * away.h - floor 5: requests for locks of a bridge. What is wrong with a
+ * away.h - api: requests for locks of a bridge. What is wrong with a
  * request is found here, as for the table of this host; the bridge is asked for
  * what is sound.
  */

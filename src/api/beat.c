@@ -1,5 +1,5 @@
 /*
- * beat.c - floor 5: heartbeats: locks that are renewed by the helper thread
+ * beat.c - api: heartbeats: locks that are renewed by the helper thread
  * (see desk.h).
  */
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /*
- * desk.c - floor 5: started requests, heartbeats and events, as the helper
+ * desk.c - api: started requests, heartbeats and events, as the helper
  * thread sees them (see desk.h).
  */
 #include "api/desk.h"

@@ -1,5 +1,5 @@
 /*
- * desk.h - floor 5: what an attachment does without a thread of the caller's:
+ * desk.h - api: what an attachment does without a thread of the caller's:
  * requests that were started, heartbeats, and events.
  *
  *	application's threads		the helper thread

@@ -1,5 +1,5 @@
 /*
- * event.c - floor 5: the events of an attachment: enq_fd and enq_next.
+ * event.c - api: the events of an attachment: enq_fd and enq_next.
  */
 #include "api/event.h"
 

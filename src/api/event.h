@@ -1,5 +1,5 @@
 /*
- * event.h - floor 5: the events of an attachment, in order.
+ * event.h - api: the events of an attachment, in order.
  *
  * All of it under the desk's mutex.
  */

@@ -1,5 +1,5 @@
 /*
- * graph.c - floor 5: enq_graph: who waits for whom.
+ * graph.c - api: enq_graph: who waits for whom.
  */
 #include <stdlib.h>
 #include <string.h>

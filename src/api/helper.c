@@ -1,5 +1,5 @@
 /*
- * helper.c - floor 5: the library's one thread in a process.
+ * helper.c - api: the library's one thread in a process.
  */
 #include "api/helper.h"
 

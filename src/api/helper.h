@@ -1,5 +1,5 @@
 /*
- * helper.h - floor 5: the library's one thread in a process.
+ * helper.h - api: the library's one thread in a process.
  *
  * It holds the life mutexes of the process's sessions, so that a session ends
  * with its process and not with some thread; buries dead sessions that others

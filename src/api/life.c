@@ -1,5 +1,5 @@
 /*
- * life.c - floor 5: enq_life_fd: a session that goes on after its process.
+ * life.c - api: enq_life_fd: a session that goes on after its process.
  */
 #include "api/away.h"
 #include "segment/heirs.h"

@@ -1,5 +1,5 @@
 /*
- * lock.c - floor 5: enq_lock and its forms.
+ * lock.c - api: enq_lock and its forms.
  */
 #include "api/lock.h"
 

@@ -1,5 +1,5 @@
 /*
- * lock.h - floor 5: enq_lock() for those who do not wait in it.
+ * lock.h - api: enq_lock() for those who do not wait in it.
  */
 #ifndef API_LOCK_H
 #define API_LOCK_H

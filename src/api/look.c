@@ -1,5 +1,5 @@
 /*
- * look.c - floor 5: looking at the table.
+ * look.c - api: looking at the table.
  */
 #include <errno.h>
 #include <stdio.h>

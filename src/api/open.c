@@ -1,5 +1,5 @@
 /*
- * open.c - floor 5: enq_open, enq_close, enq_unlink.
+ * open.c - api: enq_open, enq_close, enq_unlink.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /*
- * options.c - floor 5: structs of callers who were built with another header.
+ * options.c - api: structs of callers who were built with another header.
  */
 #include "api/options.h"
 

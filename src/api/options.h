@@ -1,5 +1,5 @@
 /*
- * options.h - floor 5: structs of callers who were built with another header.
+ * options.h - api: structs of callers who were built with another header.
  */
 #ifndef API_OPTIONS_H
 #define API_OPTIONS_H

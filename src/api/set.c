@@ -1,5 +1,5 @@
 /*
- * set.c - floor 5: lock sets: enq_lock_set and enq_unlock_set.
+ * set.c - api: lock sets: enq_lock_set and enq_unlock_set.
  */
 #include "api/set.h"
 

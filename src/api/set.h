@@ -1,5 +1,5 @@
 /*
- * set.h - floor 5: enq_lock_set() for those who do not wait in it.
+ * set.h - api: enq_lock_set() for those who do not wait in it.
  */
 #ifndef API_SET_H
 #define API_SET_H

@@ -1,5 +1,5 @@
 /*
- * start.c - floor 5: enq_start and enq_cancel.
+ * start.c - api: enq_start and enq_cancel.
  */
 #include <stdlib.h>
 

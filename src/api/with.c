@@ -1,5 +1,5 @@
 /*
- * with.c - floor 5: enq_with, a critical section; and enq_check, for those who
+ * with.c - api: enq_with, a critical section; and enq_check, for those who
  * are told a token.
  */
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
- * assert.h - floor 0: what only a bug of this process could break.
+ * assert.h - base: what only a bug of this process could break.
  *
  * Bytes of the segment are never asserted: another process wrote them. They
  * are checked, and a failed check is ENQ_ECORRUPT.

@@ -1,5 +1,5 @@
 /*
- * atomic.h - floor 0: the vocabulary for every word that another process may
+ * atomic.h - base: the vocabulary for every word that another process may
  * read or write at the same time.
  *
  * The compiler's builtins and not liburcu's uatomic_*: uatomic in liburcu 0.13

@@ -1,5 +1,5 @@
 /*
- * bytes.h - floor 0: copying and reading short runs of bytes.
+ * bytes.h - base: copying and reading short runs of bytes.
  *
  * Names, keys and owners are some ten bytes long. For those a call of memcpy
  * costs more than the copy: two moves that overlap do any length from 8 to 16,

@@ -1,5 +1,5 @@
 /*
- * heap.c - floor 0: whose time comes first (see heap.h).
+ * heap.c - base: whose time comes first (see heap.h).
  */
 #include "base/heap.h"
 

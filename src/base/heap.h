@@ -1,5 +1,5 @@
 /*
- * heap.h - floor 0: whose time comes first (a binary heap of nodes that lie
+ * heap.h - base: whose time comes first (a binary heap of nodes that lie
  * in their owners). Room is made when an owner is made, so that nothing can
  * fail later.
  */

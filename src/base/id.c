@@ -1,5 +1,5 @@
 /*
- * id.c - floor 0: names of locks (see id.h).
+ * id.c - base: names of locks (see id.h).
  */
 #include "base/id.h"
 

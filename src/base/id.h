@@ -1,5 +1,5 @@
 /*
- * id.h - floor 0: names of locks.
+ * id.h - base: names of locks.
  *
  * A random uuid costs 1.9 us of libuuid and half a microsecond of the kernel,
  * many times a whole lock and unlock, so that there is one per session only.

@@ -1,5 +1,5 @@
 /*
- * point.c - floor 0: crash points, where they are built in (see point.h).
+ * point.c - base: crash points, where they are built in (see point.h).
  *
  * The environment is read at each pass of a named point: a test arms one after
  * the attachment is made. That is slow, and may be: this is a test build.

@@ -1,5 +1,5 @@
 /*
- * point.h - floor 0: crash points.
+ * point.h - base: crash points.
  *
  * A process may be killed after any store that others can see. Where it means
  * something, the moment has a name: ENQ_POINT("grant.stored"). In the crash

@@ -1,5 +1,5 @@
 /*
- * process.c - floor 0: which process is this (see process.h).
+ * process.c - base: which process is this (see process.h).
  */
 #include "base/process.h"
 

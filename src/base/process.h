@@ -1,5 +1,5 @@
 /*
- * process.h - floor 0: which process is this?
+ * process.h - base: which process is this?
  *
  * A child of fork (or of a raw clone without CLONE_VM) has copies of the
  * parent's attachments and must not act through them. getpid() would tell,

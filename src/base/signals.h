@@ -1,5 +1,5 @@
 /*
- * signals.h - floor 0: threads and moments of ours in which no signal of the
+ * signals.h - base: threads and moments of ours in which no signal of the
  * program is taken.
  */
 #ifndef BASE_SIGNALS_H

@@ -1,5 +1,5 @@
 /*
- * spawn.c - floor 0: threads of ours in a program of others (see spawn.h).
+ * spawn.c - base: threads of ours in a program of others (see spawn.h).
  */
 #include "base/spawn.h"
 

@@ -1,5 +1,5 @@
 /*
- * spawn.h - floor 0: threads of ours in a program of others.
+ * spawn.h - base: threads of ours in a program of others.
  */
 #ifndef BASE_SPAWN_H
 #define BASE_SPAWN_H

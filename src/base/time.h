@@ -1,5 +1,5 @@
 /*
- * time.h - floor 0: points in time, as a struct, so that a wall clock or a
+ * time.h - base: points in time, as a struct, so that a wall clock or a
  * bare number cannot slip in.
  *
  * A mono_t counts nanoseconds of CLOCK_BOOTTIME: it includes suspend and is

@@ -1,5 +1,5 @@
 /*
- * user.c - floor 0: users, by number and by name (see user.h).
+ * user.c - base: users, by number and by name (see user.h).
  */
 #include "base/user.h"
 

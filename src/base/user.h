@@ -1,5 +1,5 @@
 /*
- * user.h - floor 0: users, by number and by name.
+ * user.h - base: users, by number and by name.
  */
 #ifndef BASE_USER_H
 #define BASE_USER_H

@@ -1,5 +1,5 @@
 /*
- * why.c - floor 0: results as texts, and the sentence behind the last one.
+ * why.c - base: results as texts, and the sentence behind the last one.
  */
 #include "base/why.h"
 

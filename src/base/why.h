@@ -1,5 +1,5 @@
 /*
- * why.h - floor 0: the sentence behind a result, kept per thread.
+ * why.h - base: the sentence behind a result, kept per thread.
  */
 #ifndef BASE_WHY_H
 #define BASE_WHY_H

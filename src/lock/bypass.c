@@ -1,5 +1,5 @@
 /*
- * bypass.c - floor 4: who may pass a lock set that waits (see bypass.h).
+ * bypass.c - lock: who may pass a lock set that waits (see bypass.h).
  */
 #include "lock/bypass.h"
 

@@ -1,5 +1,5 @@
 /*
- * bypass.h - floor 4: who may pass a lock set that waits (SEMANTICS R7).
+ * bypass.h - lock: who may pass a lock set that waits (SEMANTICS R7).
  *
  * A waiter that waits for the asker himself is not in his way: else he would
  * wait for himself. Of a single request the words at hand tell that; a lock

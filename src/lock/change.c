@@ -1,5 +1,5 @@
 /*
- * change.c - floor 4: the changes that an entry can go through (see
+ * change.c - lock: the changes that an entry can go through (see
  * change.h).
  */
 #include "lock/change.h"

@@ -1,5 +1,5 @@
 /*
- * change.h - floor 4: the changes that an entry can go through.
+ * change.h - lock: the changes that an entry can go through.
  *
  *	        hold                drop
  *	new  ---------->  HELD  ---------->  free, or GONE with a reason

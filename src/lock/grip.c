@@ -1,5 +1,5 @@
 /*
- * grip.c - floor 4: an entry found by its handle (see grip.h).
+ * grip.c - lock: an entry found by its handle (see grip.h).
  */
 #include "lock/grip.h"
 

@@ -1,5 +1,5 @@
 /*
- * grip.h - floor 4: an entry found by its handle, with the words held that
+ * grip.h - lock: an entry found by its handle, with the words held that
  * guard it.
  */
 #ifndef LOCK_GRIP_H

@@ -1,5 +1,5 @@
 /*
- * hold.c - floor 4: what can be done with a lock once there is one.
+ * hold.c - lock: what can be done with a lock once there is one.
  */
 #include "lock/hold.h"
 

@@ -1,5 +1,5 @@
 /*
- * hold.h - floor 4: what can be done with a lock once there is one.
+ * hold.h - lock: what can be done with a lock once there is one.
  *
  * All find the entry by its handle, and say why when it is no longer what the
  * handle meant: ENQ_EXPIRED, ENQ_LOST, ENQ_FORCED, ENQ_OWNERDIED, or

@@ -1,5 +1,5 @@
 /*
- * ids.c - floor 4: ids that callers brought, and those derived.
+ * ids.c - lock: ids that callers brought, and those derived.
  */
 #include "lock/ids.h"
 

@@ -1,5 +1,5 @@
 /*
- * ids.h - floor 4: ids that callers brought, each to one entry.
+ * ids.h - lock: ids that callers brought, each to one entry.
  *
  * Kept in the shards SHARDS.. of the index. Derived ids need none of this:
  * see base/id.h.

@@ -1,5 +1,5 @@
 /*
- * inherit.c - floor 4: locks that go on under another process, or under none
+ * inherit.c - lock: locks that go on under another process, or under none
  * (see inherit.h).
  */
 #include "lock/inherit.h"

@@ -1,5 +1,5 @@
 /*
- * inherit.h - floor 4: to go on for a dead process that held locks for others,
+ * inherit.h - lock: to go on for a dead process that held locks for others,
  * and to leave locks to others.
  */
 #ifndef LOCK_INHERIT_H

@@ -1,5 +1,5 @@
 /*
- * judge.c - floor 4: may this request be granted? (see judge.h)
+ * judge.c - lock: may this request be granted? (see judge.h)
  */
 #include "lock/judge.h"
 

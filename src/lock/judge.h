@@ -1,5 +1,5 @@
 /*
- * judge.h - floor 4: may this request be granted? (SEMANTICS R2, R5-R7, R12)
+ * judge.h - lock: may this request be granted? (SEMANTICS R2, R5-R7, R12)
  */
 #ifndef LOCK_JUDGE_H
 #define LOCK_JUDGE_H

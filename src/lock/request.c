@@ -1,5 +1,5 @@
 /*
- * request.c - floor 4: asking for a lock.
+ * request.c - lock: asking for a lock.
  */
 #include "lock/request.h"
 

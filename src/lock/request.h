@@ -1,5 +1,5 @@
 /*
- * request.h - floor 4: asking for a lock.
+ * request.h - lock: asking for a lock.
  */
 #ifndef LOCK_REQUEST_H
 #define LOCK_REQUEST_H

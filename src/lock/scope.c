@@ -1,5 +1,5 @@
 /*
- * scope.c - floor 4: narrow and wide scopes (see scope.h).
+ * scope.c - lock: narrow and wide scopes (see scope.h).
  */
 #include "lock/scope.h"
 

@@ -1,5 +1,5 @@
 /*
- * scope.h - floor 4: what a request must look at, and the words that guard it.
+ * scope.h - lock: what a request must look at, and the words that guard it.
  *
  * Concrete keys are spread over shards by their hash, so that workers on
  * different products of one name never meet. Generic keys ('@') overlap many

@@ -1,5 +1,5 @@
 /*
- * serve.c - floor 4: what has gone makes way for those who wait (see
+ * serve.c - lock: what has gone makes way for those who wait (see
  * serve.h).
  */
 #include "lock/serve.h"

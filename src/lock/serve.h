@@ -1,5 +1,5 @@
 /*
- * serve.h - floor 4: what has gone makes way for those who wait (R8).
+ * serve.h - lock: what has gone makes way for those who wait (R8).
  *
  * After every release, expiry, cancel, demotion or death, in the same pass:
  * entries that have run out are dropped, then the waiters that overlap are

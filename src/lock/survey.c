@@ -1,5 +1,5 @@
 /*
- * survey.c - floor 4: lists and counts.
+ * survey.c - lock: lists and counts.
  */
 #include "lock/survey.h"
 

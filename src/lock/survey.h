@@ -1,5 +1,5 @@
 /*
- * survey.h - floor 4: looking at the whole table: lists, counts, checks.
+ * survey.h - lock: looking at the whole table: lists, counts, checks.
  *
  * Lists and counts walk the slabs, not the index, without any lock word:
  * nobody is stopped, a read-only mapping will do, and no link is trusted.

@@ -1,5 +1,5 @@
 /*
- * tell.c - floor 4: copies of entries for callers.
+ * tell.c - lock: copies of entries for callers.
  */
 #include "lock/tell.h"
 

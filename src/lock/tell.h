@@ -1,5 +1,5 @@
 /*
- * tell.h - floor 4: copies of entries for callers.
+ * tell.h - lock: copies of entries for callers.
  */
 #ifndef LOCK_TELL_H
 #define LOCK_TELL_H

@@ -1,5 +1,5 @@
 /*
- * check.c - floor 4: is what is derived what the truth says?
+ * check.c - recovery: is what is derived what the truth says?
  *
  * I1  every live entry is in exactly one ring, of its own object or gate
  * I2  rings close, forwards and backwards, and are in order of arrival

@@ -1,5 +1,5 @@
 /*
- * check.h - floor 4: is what is derived what the truth says? (invariants I1
+ * check.h - recovery: is what is derived what the truth says? (invariants I1
  * to I7 of ARCHITECTURE.md)
  */
 #ifndef RECOVERY_CHECK_H

@@ -1,5 +1,5 @@
 /*
- * heal.c - floor 4: what the dead have left (see heal.h).
+ * heal.c - recovery: what the dead have left (see heal.h).
  */
 #include "recovery/heal.h"
 

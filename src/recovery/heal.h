@@ -1,5 +1,5 @@
 /*
- * heal.h - floor 4: what the dead have left.
+ * heal.h - recovery: what the dead have left.
  *
  * Two different things. A thread that died INSIDE a lock word may have left
  * links half made: heal() makes anew what is derived in the parts that it

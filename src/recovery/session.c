@@ -1,5 +1,5 @@
 /*
- * session.c - floor 4: sessions come and go.
+ * session.c - recovery: sessions come and go.
  */
 #include "recovery/session.h"
 

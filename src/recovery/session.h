@@ -1,5 +1,5 @@
 /*
- * session.h - floor 4: sessions come and go.
+ * session.h - recovery: sessions come and go.
  *
  * A session is one attachment of one process. Its life mutex is locked by the
  * library's helper thread, which lives as long as the process does: the end of

@@ -1,5 +1,5 @@
 /*
- * address.c - floor 5: where a bridge is (see address.h).
+ * address.c - remote: where a bridge is (see address.h).
  */
 #include "remote/address.h"
 

@@ -1,5 +1,5 @@
 /*
- * address.h - floor 5: where a bridge is, as its user writes it. Pure.
+ * address.h - remote: where a bridge is, as its user writes it. Pure.
  *
  *	tcp://HOST[:PORT][?grace=MS]	HOST: a name, 10.1.2.3, [::1]
  *	unix:/PATH[?grace=MS]

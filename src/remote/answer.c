@@ -1,5 +1,5 @@
 /*
- * answer.c - floor 5: what a bridge says (see answer.h).
+ * answer.c - remote: what a bridge says (see answer.h).
  */
 #include "remote/answer.h"
 

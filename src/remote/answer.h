@@ -1,5 +1,5 @@
 /*
- * answer.h - floor 5: what a bridge says: a reply, or an event. Pure.
+ * answer.h - remote: what a bridge says: a reply, or an event. Pure.
  */
 #ifndef REMOTE_ANSWER_H
 #define REMOTE_ANSWER_H

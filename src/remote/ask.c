@@ -1,5 +1,5 @@
 /*
- * ask.c - floor 5: requests as the bridge wants them (see ask.h).
+ * ask.c - remote: requests as the bridge wants them (see ask.h).
  */
 #include "remote/ask.h"
 

@@ -1,5 +1,5 @@
 /*
- * ask.h - floor 5: requests as the bridge wants them (PROTOCOL.md). Each is
+ * ask.h - remote: requests as the bridge wants them (PROTOCOL.md). Each is
  * begun here, ended by ask_end(). Pure but for the memory of the text.
  */
 #ifndef REMOTE_ASK_H

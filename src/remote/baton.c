@@ -1,5 +1,5 @@
 /*
- * baton.c - floor 5: who reads the socket. All of it under the mutex.
+ * baton.c - remote: who reads the socket. All of it under the mutex.
  *
  * Who waits for an answer reads it himself if nobody else reads: so a call pays
  * for no wake-up of another thread. He takes what comes for others as well, and

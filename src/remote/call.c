@@ -1,5 +1,5 @@
 /*
- * call.c - floor 5: asking the bridge, and being answered.
+ * call.c - remote: asking the bridge, and being answered.
  *
  * Who asks reads the socket himself, or sleeps on his call while another does
  * (baton.c). An answer is read without the mutex (CALL_TAKING), as lists are

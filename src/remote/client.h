@@ -1,5 +1,5 @@
 /*
- * client.h - floor 5: an attachment to a bridge, and who may touch what.
+ * client.h - remote: an attachment to a bridge, and who may touch what.
  *
  *	callers' threads                  the reader, one thread an attachment
  *	lock.c, hold.c, look.c --> call.c ----> socket

@@ -1,5 +1,5 @@
 /*
- * fields.c - floor 5: from JSON to structs (see fields.h).
+ * fields.c - remote: from JSON to structs (see fields.h).
  */
 #include "remote/fields.h"
 

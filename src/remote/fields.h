@@ -1,5 +1,5 @@
 /*
- * fields.h - floor 5: from the members of a JSON object to those of a struct,
+ * fields.h - remote: from the members of a JSON object to those of a struct,
  * by a table. Pure.
  */
 #ifndef REMOTE_FIELDS_H

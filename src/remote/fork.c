@@ -1,5 +1,5 @@
 /*
- * fork.c - floor 5: what a child of fork must not keep: our sockets. It would
+ * fork.c - remote: what a child of fork must not keep: our sockets. It would
  * keep the connection of a parent that dies, and so its locks, until the bridge
  * has waited for a word in vain.
  *

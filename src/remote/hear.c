@@ -1,5 +1,5 @@
 /*
- * hear.c - floor 5: what a bridge says is read, cut into messages, and each
+ * hear.c - remote: what a bridge says is read, cut into messages, and each
  * given to whom it concerns. By one thread at a time.
  */
 #include <errno.h>

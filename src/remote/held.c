@@ -1,5 +1,5 @@
 /*
- * held.c - floor 5: the locks that this attachment holds, as far as we know.
+ * held.c - remote: the locks that this attachment holds, as far as we know.
  *
  * The bridge tells what becomes of them; what it could not tell, as there was
  * no connection, is asked for when there is one again (doubts). Meanwhile our

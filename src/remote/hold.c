@@ -1,5 +1,5 @@
 /*
- * hold.c - floor 5: what can be done at a bridge with a lock once there is one.
+ * hold.c - remote: what can be done at a bridge with a lock once there is one.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /*
- * link.c - floor 5: how a socket to a bridge comes about (see link.h).
+ * link.c - remote: how a socket to a bridge comes about (see link.h).
  */
 #include "remote/link.h"
 

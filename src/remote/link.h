@@ -1,5 +1,5 @@
 /*
- * link.h - floor 5: a socket to a bridge: how it comes about. What is done
+ * link.h - remote: a socket to a bridge: how it comes about. What is done
  * with it is in hear.c and window.c.
  */
 #ifndef REMOTE_LINK_H

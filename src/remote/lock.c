@@ -1,5 +1,5 @@
 /*
- * lock.c - floor 5: asking a bridge for locks.
+ * lock.c - remote: asking a bridge for locks.
  */
 #include <errno.h>
 #include <stdlib.h>

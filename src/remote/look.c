@@ -1,5 +1,5 @@
 /*
- * look.c - floor 5: looking at the table of a bridge.
+ * look.c - remote: looking at the table of a bridge.
  */
 #include <errno.h>
 #include <stdio.h>

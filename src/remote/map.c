@@ -1,5 +1,5 @@
 /*
- * map.c - floor 5: numbers to members of other structures (see map.h).
+ * map.c - remote: numbers to members of other structures (see map.h).
  */
 #include "remote/map.h"
 

@@ -1,5 +1,5 @@
 /*
- * map.h - floor 5: numbers to members of other structures. It grows, and never
+ * map.h - remote: numbers to members of other structures. It grows, and never
  * shrinks; without memory it grows slower. Not shared: its user has a mutex.
  */
 #ifndef REMOTE_MAP_H

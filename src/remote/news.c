@@ -1,5 +1,5 @@
 /*
- * news.c - floor 5: what has happened, for enq_fd() and enq_next().
+ * news.c - remote: what has happened, for enq_fd() and enq_next().
  *
  * News lies in what it is about: the lock, the request. So none is lost, and
  * what is unread takes no memory of its own. Of a lock the same news is told

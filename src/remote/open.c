@@ -1,5 +1,5 @@
 /*
- * open.c - floor 5: an attachment to a bridge begins and ends.
+ * open.c - remote: an attachment to a bridge begins and ends.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /*
- * reader.c - floor 5: the one thread of an attachment: connects, greets, reads
+ * reader.c - remote: the one thread of an attachment: connects, greets, reads
  * what the bridge says while no caller does, says something when nobody else
  * does, and connects anew. All signals are blocked in it, and it sleeps in
  * poll().

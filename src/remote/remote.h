@@ -1,5 +1,5 @@
 /*
- * remote.h - floor 5: the calls of enq.h for a bridge on another host, or
+ * remote.h - remote: the calls of enq.h for a bridge on another host, or
  * behind a unix socket: what api/ calls. Arguments have been judged there.
  *
  * Results are those of enq.h, explained; besides, of every call: -ENOTCONN,

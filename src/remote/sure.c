@@ -1,5 +1,5 @@
 /*
- * sure.c - floor 5: until when our session cannot be over, by our own clock.
+ * sure.c - remote: until when our session cannot be over, by our own clock.
  *
  * The bridge ends a session whose connection it has seen gone for the grace
  * period. It had not seen that before it got the last request that it answered,

@@ -1,5 +1,5 @@
 /*
- * window.c - floor 5: what is sent to the bridge, when, and when again. All of
+ * window.c - remote: what is sent to the bridge, when, and when again. All of
  * it under the attachment's mutex.
  */
 #include <errno.h>

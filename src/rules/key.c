@@ -1,5 +1,5 @@
 /*
- * key.c - floor 1: packing and overlap of keys (see key.h). Pure.
+ * key.c - rules: packing and overlap of keys (see key.h). Pure.
  */
 #include "rules/key.h"
 

@@ -1,5 +1,5 @@
 /*
- * key.h - floor 1: what is locked, in packed form, and what overlaps.
+ * key.h - rules: what is locked, in packed form, and what overlaps.
  *
  * A key is the object name and up to 16 fields, each ended by a zero byte,
  * all in one run of bytes:

@@ -1,5 +1,5 @@
 /*
- * mode.c - floor 1: the mode tables (SEMANTICS, "Modes").
+ * mode.c - rules: the mode tables (SEMANTICS, "Modes").
  */
 #include "rules/mode.h"
 

@@ -1,5 +1,5 @@
 /*
- * mode.h - floor 1: the modes, as tables.
+ * mode.h - rules: the modes, as tables.
  *
  * Nobody else compares modes: what a mode conflicts with, cumulates with,
  * turns into or is called is looked up here.

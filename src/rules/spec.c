@@ -1,5 +1,5 @@
 /*
- * spec.c - floor 1: "product/Computer/@" (see enq_lock_spec). Pure.
+ * spec.c - rules: "product/Computer/@" (see enq_lock_spec). Pure.
  */
 #include "rules/spec.h"
 

@@ -1,5 +1,5 @@
 /*
- * spec.h - floor 1: the one-string form of a request's object and key.
+ * spec.h - rules: the one-string form of a request's object and key.
  */
 #ifndef RULES_SPEC_H
 #define RULES_SPEC_H

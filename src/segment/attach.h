@@ -1,5 +1,5 @@
 /*
- * attach.h - floor 2: getting and giving back a mapping. All of it under
+ * attach.h - segment: getting and giving back a mapping. All of it under
  * process_enter().
  */
 #ifndef SEGMENT_ATTACH_H

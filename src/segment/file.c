@@ -1,5 +1,5 @@
 /*
- * file.c - floor 2: the file behind a segment (see file.h).
+ * file.c - segment: the file behind a segment (see file.h).
  */
 #include "segment/file.h"
 

@@ -1,5 +1,5 @@
 /*
- * file.h - floor 2: the file behind a segment: its name, its making, who may
+ * file.h - segment: the file behind a segment: its name, its making, who may
  * use it.
  */
 #ifndef SEGMENT_FILE_H

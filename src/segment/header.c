@@ -1,5 +1,5 @@
 /*
- * header.c - floor 2: the header of a segment: written, read, refused.
+ * header.c - segment: the header of a segment: written, read, refused.
  */
 #include "segment/header.h"
 

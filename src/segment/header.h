@@ -1,5 +1,5 @@
 /*
- * header.h - floor 2: the header of a segment: written, read, refused.
+ * header.h - segment: the header of a segment: written, read, refused.
  */
 #ifndef SEGMENT_HEADER_H
 #define SEGMENT_HEADER_H

@@ -1,5 +1,5 @@
 /*
- * heirs.c - floor 2: a session that goes on after its process (see heirs.h).
+ * heirs.c - segment: a session that goes on after its process (see heirs.h).
  */
 #include "segment/heirs.h"
 

@@ -1,5 +1,5 @@
 /*
- * heirs.h - floor 2: a session that goes on after its process.
+ * heirs.h - segment: a session that goes on after its process.
  *
  * Its process has a descriptor of the segment's file with a lock (fcntl(2),
  * F_OFD_SETLK) on a byte of its own, far behind the file's end. Whoever

@@ -1,5 +1,5 @@
 /*
- * layout.h - floor 2: every byte of a segment. Nobody else knows a number.
+ * layout.h - segment: every byte of a segment. Nobody else knows a number.
  *
  *	offset 0        header            one page
  *	SEG_THREADS     thread slots      THREADS_MAX x 256 B   (sparse)

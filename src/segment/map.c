@@ -1,5 +1,5 @@
 /*
- * map.c - floor 2: segments mapped into this process (see map.h).
+ * map.c - segment: segments mapped into this process (see map.h).
  */
 #include "segment/map.h"
 

@@ -1,5 +1,5 @@
 /*
- * map.h - floor 2: one segment, mapped into this process.
+ * map.h - segment: one segment, mapped into this process.
  *
  * A process maps a segment once, whole, however many attachments it has:
  * robust lists need constant addresses, and lock words need one truth about

@@ -1,5 +1,5 @@
 /*
- * tie.c - floor 2: a lock that lasts as long as our memory (see tie.h).
+ * tie.c - segment: a lock that lasts as long as our memory (see tie.h).
  */
 #include "segment/tie.h"
 

@@ -1,5 +1,5 @@
 /*
- * tie.h - floor 2: a lock on the file that lasts as long as this process's
+ * tie.h - segment: a lock on the file that lasts as long as this process's
  * memory.
  *
  * A byte of the file, far beyond its end, is locked through a file description

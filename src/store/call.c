@@ -1,5 +1,5 @@
 /*
- * call.c - floor 4: a session is told that something of its has changed (see
+ * call.c - store: a session is told that something of its has changed (see
  * call.h).
  */
 #include "store/call.h"

@@ -1,5 +1,5 @@
 /*
- * entry.c - floor 4: the record of a request.
+ * entry.c - store: the record of a request.
  */
 #include "store/entry.h"
 

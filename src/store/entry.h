@@ -1,5 +1,5 @@
 /*
- * entry.h - floor 4: the record of a request, and the request as the rules
+ * entry.h - store: the record of a request, and the request as the rules
  * see it.
  */
 #ifndef STORE_ENTRY_H

@@ -1,5 +1,5 @@
 /*
- * index.c - floor 4: from a hash to an object (see index.h).
+ * index.c - store: from a hash to an object (see index.h).
  */
 #include "store/index.h"
 

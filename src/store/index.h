@@ -1,5 +1,5 @@
 /*
- * index.h - floor 4: from a hash to an object, and rings of entries.
+ * index.h - store: from a hash to an object, and rings of entries.
  *
  * An OBJECT is a concrete key that somebody holds or waits for. Its entries,
  * held and waiting, form a ring in order of arrival; the index leads to its

@@ -1,5 +1,5 @@
 /*
- * journal.c - floor 4: a lock set under way (see journal.h).
+ * journal.c - store: a lock set under way (see journal.h).
  */
 #include "store/journal.h"
 

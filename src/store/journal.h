@@ -1,5 +1,5 @@
 /*
- * journal.h - floor 4: a lock set under way, noted for those who find its
+ * journal.h - store: a lock set under way, noted for those who find its
  * taker dead.
  *
  * The locks of a set are granted in one step or not at all. For the living one

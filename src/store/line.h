@@ -1,5 +1,5 @@
 /*
- * line.h - floor 4: which slots of an index line may hold a tag.
+ * line.h - store: which slots of an index line may hold a tag.
  *
  * Asked three times a pair (find, put in, take out), so that it decides much
  * of what a pair costs. Ten compares and branches are 40 instructions; with

@@ -1,5 +1,5 @@
 /*
- * page.c - floor 4: pages of the arena (see page.h).
+ * page.c - store: pages of the arena (see page.h).
  */
 #include "store/page.h"
 

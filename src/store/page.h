@@ -1,5 +1,5 @@
 /*
- * page.h - floor 4: pages of the arena: claimed, given up, walked.
+ * page.h - store: pages of the arena: claimed, given up, walked.
  *
  * The page directory is TRUE: one 64-bit store says whose a page is and what
  * it holds. The counters beside the grow word are DERIVED from it.

@@ -1,5 +1,5 @@
 /*
- * slab.c - floor 4: entries from magazines, and magazines from slabs.
+ * slab.c - store: entries from magazines, and magazines from slabs.
  */
 #include "store/slab.h"
 

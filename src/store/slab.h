@@ -1,5 +1,5 @@
 /*
- * slab.h - floor 4: where entries come from.
+ * slab.h - store: where entries come from.
  *
  * A SLAB is a page of entries that belongs to one session: only its threads
  * take entries from it, so that taking one touches nothing shared, and the
@@ -72,7 +72,7 @@ struct magazine {
 void slab_session_init(struct session *s);
 void slab_session_fini(struct session *s); /* its entries are gone already */
 
-/* thread_drop_magazines of floor 3. */
+/* What sync/thread.h calls when a thread ends. */
 void slab_thread_ends(struct thread *t);
 
 /*

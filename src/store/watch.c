@@ -1,5 +1,5 @@
 /*
- * watch.c - floor 4: whose time has come (see watch.h).
+ * watch.c - store: whose time has come (see watch.h).
  */
 #include "store/watch.h"
 

@@ -1,5 +1,5 @@
 /*
- * watch.h - floor 4: whose time has come, without a clock.
+ * watch.h - store: whose time has come, without a clock.
  *
  * Even the coarse clock costs 3 ns and more, which is all of what enq_valid()
  * may take. So the one who sleeps anyway, the helper thread, wakes up when the

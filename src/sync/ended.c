@@ -1,5 +1,5 @@
 /*
- * ended.c - floor 3: has a process ended, all of it? (see ended.h)
+ * ended.c - sync: has a process ended, all of it? (see ended.h)
  */
 #include "sync/ended.h"
 

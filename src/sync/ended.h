@@ -1,5 +1,5 @@
 /*
- * ended.h - floor 3: has a process ended, all of it?
+ * ended.h - sync: has a process ended, all of it?
  *
  * A life word tells of one thread. Others of its process may go on for long: a
  * thread that writes to a slow disk, or to a server that does not answer, is

@@ -1,5 +1,5 @@
 /*
- * life.c - floor 3: is it dead? (see life.h)
+ * life.c - sync: is it dead? (see life.h)
  */
 #include "sync/life.h"
 

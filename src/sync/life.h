@@ -1,5 +1,5 @@
 /*
- * life.h - floor 3: is it dead?
+ * life.h - sync: is it dead?
  *
  * A life mutex is a robust process-shared pthread mutex that its owner locks
  * once and that nobody else ever locks. When the owner's thread ends without

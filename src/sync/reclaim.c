@@ -1,5 +1,5 @@
 /*
- * reclaim.c - floor 3: thread slots of the dead (see reclaim.h).
+ * reclaim.c - sync: thread slots of the dead (see reclaim.h).
  */
 #include "sync/reclaim.h"
 

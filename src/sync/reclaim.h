@@ -1,5 +1,5 @@
 /*
- * reclaim.h - floor 3: thread slots of the dead.
+ * reclaim.h - sync: thread slots of the dead.
  */
 #ifndef SYNC_RECLAIM_H
 #define SYNC_RECLAIM_H

@@ -1,5 +1,5 @@
 /*
- * sys.c - floor 3: clock and futex on Linux.
+ * sys.c - sync: clock and futex on Linux.
  */
 #include "sync/sys.h"
 

@@ -1,5 +1,5 @@
 /*
- * sys.h - floor 3: clock, futex and who is there, as the rest of the library
+ * sys.h - sync: clock, futex and who is there, as the rest of the library
  * sees them.
  *
  * Only sys.c calls the kernel for these. Tests put their own operations here

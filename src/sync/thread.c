@@ -1,5 +1,5 @@
 /*
- * thread.c - floor 3: thread slots, taken and given back (see thread.h).
+ * thread.c - sync: thread slots, taken and given back (see thread.h).
  */
 #include "sync/thread.h"
 

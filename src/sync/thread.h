@@ -1,5 +1,5 @@
 /*
- * thread.h - floor 3: this thread, as the segment knows it.
+ * thread.h - sync: this thread, as the segment knows it.
  *
  * A thread that takes lock words has a thread slot: its number stands in the
  * words it holds, and its life mutex says whether it lives. Registered at its
@@ -88,7 +88,7 @@ void thread_leave(struct map *map);
    not keep segments mapped that nobody uses. */
 void thread_leave_idle(void);
 
-/* What to do with the magazines of a thread that ends (floor 4's). */
+/* What to do with the magazines of a thread that ends (store/slab.c's). */
 extern void (*thread_drop_magazines)(struct thread *t);
 
 static inline void thread_count(struct thread *t, enum counter what)

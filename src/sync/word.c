@@ -1,5 +1,5 @@
 /*
- * word.c - floor 3: the lock word when it is not free (see word.h).
+ * word.c - sync: the lock word when it is not free (see word.h).
  */
 #include "sync/word.h"
 

@@ -1,5 +1,5 @@
 /*
- * word.h - floor 3: the lock word: mutual exclusion inside the table.
+ * word.h - sync: the lock word: mutual exclusion inside the table.
  *
  *	0                            free
  *	thread ref                   held by that thread
@@ -11,9 +11,9 @@
  *
  * A sleeper watches two words at once: the lock word, and the life word of
  * the thread that holds it. If the holder dies it wakes, and the dead's words
- * are healed by floor 4 (map->heal) before anyone gets in. If the holder dies
- * between letting go and waking, its life word wakes us as well; if all else
- * fails, the tick does.
+ * are healed by recovery/heal.c (map->heal) before anyone gets in. If the
+ * holder dies between letting go and waking, its life word wakes us as well; if
+ * all else fails, the tick does.
  *
  * Under a lock word: no system call (RANK_GROW excepted), no malloc, no user
  * code. A holder that is stopped stops those who want the word.

@@ -1,5 +1,5 @@
 /*
- * blockers.c - floor 4: what a waiter sleeps on (see blockers.h).
+ * blockers.c - wait: what a waiter sleeps on (see blockers.h).
  */
 #include "wait/blockers.h"
 

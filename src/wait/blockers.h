@@ -1,5 +1,5 @@
 /*
- * blockers.h - floor 4: what a waiter sleeps on.
+ * blockers.h - wait: what a waiter sleeps on.
  *
  * Whom to watch: the sessions of the held locks in the way, and of the waiter
  * just before (ZooKeeper's predecessor rule). The kernel wakes one watcher of
@@ -66,7 +66,7 @@ mono_t blockers_look_again(bool waited_for); /* for who has no thread */
 /* The kernel woke one watcher of each word that died: passes it on. */
 void blockers_pass_on_deaths(const struct blockers *b, struct session *s);
 
-/* Told by a watcher that a session died: floor 5 has it buried by the helper
+/* Told by a watcher that a session died: the api has it buried by the helper
    thread, in the background. */
 extern void (*wait_report_death)(struct session *s);
 

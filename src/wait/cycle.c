@@ -1,5 +1,5 @@
 /*
- * cycle.c - floor 4: owners that wait for each other in a circle (see
+ * cycle.c - wait: owners that wait for each other in a circle (see
  * cycle.h).
  */
 #include "wait/cycle.h"

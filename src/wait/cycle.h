@@ -1,5 +1,5 @@
 /*
- * cycle.h - floor 4: owners that wait for each other in a circle.
+ * cycle.h - wait: owners that wait for each other in a circle.
  *
  * A request waits for locks that are in its way, and behind requests (R7). An
  * owner lets go of no lock before he has got all that he waits for: so from a

@@ -1,5 +1,5 @@
 /*
- * notice.c - floor 4: what a session that listens is to hear of its locks (see
+ * notice.c - wait: what a session that listens is to hear of its locks (see
  * notice.h).
  */
 #include "wait/notice.h"

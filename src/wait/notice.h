@@ -1,5 +1,5 @@
 /*
- * notice.h - floor 4: what a session that listens is to hear of its locks.
+ * notice.h - wait: what a session that listens is to hear of its locks.
  *
  * The news stands in the entries: one that was taken away is kept as GONE, one
  * that somebody waits for is ASKED. A session that has heard of it sets TOLD,

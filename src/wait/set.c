@@ -1,5 +1,5 @@
 /*
- * set.c - floor 4: lock sets: several locks asked for as one (see set.h).
+ * set.c - wait: lock sets: several locks asked for as one (see set.h).
  */
 #include "wait/set.h"
 

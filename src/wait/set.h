@@ -1,5 +1,5 @@
 /*
- * set.h - floor 4: lock sets: several locks asked for as one.
+ * set.h - wait: lock sets: several locks asked for as one.
  *
  * All or none: a set is decided, granted, queued and given up while the words
  * of all its keys are held. Where no gate of its names is raised these are the

@@ -1,5 +1,5 @@
 /*
- * set_wait.c - floor 4: lock sets that wait (see set.h).
+ * set_wait.c - wait: lock sets that wait (see set.h).
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /*
- * set_words.c - floor 4: the words of all keys of a lock set (see
+ * set_words.c - wait: the words of all keys of a lock set (see
  * set_words.h).
  */
 #include "wait/set_words.h"

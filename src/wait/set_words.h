@@ -1,5 +1,5 @@
 /*
- * set_words.h - floor 4: the words of all keys of a lock set, held at once.
+ * set_words.h - wait: the words of all keys of a lock set, held at once.
  */
 #ifndef WAIT_SET_WORDS_H
 #define WAIT_SET_WORDS_H

@@ -1,5 +1,5 @@
 /*
- * wait.c - floor 4: standing in the queue.
+ * wait.c - wait: standing in the queue.
  *
  * A waiter sleeps on its own entry's state and on the life words of those it
  * waits for, at once (futex_waitv), until its own deadline, the earliest

@@ -1,5 +1,5 @@
 /*
- * wait.h - floor 4: standing in the queue.
+ * wait.h - wait: standing in the queue.
  */
 #ifndef WAIT_WAIT_H
 #define WAIT_WAIT_H

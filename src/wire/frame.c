@@ -1,5 +1,5 @@
 /*
- * frame.c - floor 1: where a value that comes in pieces may end (see scan.h).
+ * frame.c - wire: where a value that comes in pieces may end (see scan.h).
  */
 #include "wire/scan.h"
 

@@ -1,5 +1,5 @@
 /*
- * plain.c - floor 1: what a JSON text consists of (see plain.h).
+ * plain.c - wire: what a JSON text consists of (see plain.h).
  */
 #include "wire/plain.h"
 

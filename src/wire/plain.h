@@ -1,5 +1,5 @@
 /*
- * plain.h - floor 1: what a JSON text consists of: runs of bytes that stand for
+ * plain.h - wire: what a JSON text consists of: runs of bytes that stand for
  * themselves, characters of UTF-8, and escapes.
  *
  * Nearly all texts are plain from one quote to the other: passed over by 16

@@ -1,5 +1,5 @@
 /*
- * scan.c - floor 1: JSON from a stream of bytes (see scan.h).
+ * scan.c - wire: JSON from a stream of bytes (see scan.h).
  */
 #include "wire/scan.h"
 

@@ -1,5 +1,5 @@
 /*
- * scan.h - floor 1: JSON from a stream of bytes, in place. Pure: no memory, no
+ * scan.h - wire: JSON from a stream of bytes, in place. Pure: no memory, no
  * system call, nothing kept between calls but what the caller keeps.
  *
  *	bytes of a read --> frame_end() --> scan() --> values --> scan_text()

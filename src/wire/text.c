@@ -1,5 +1,5 @@
 /*
- * text.c - floor 1: JSON into a buffer that grows (see text.h).
+ * text.c - wire: JSON into a buffer that grows (see text.h).
  */
 #include "wire/text.h"
 

@@ -1,5 +1,5 @@
 /*
- * text.h - floor 1: JSON into a buffer that grows.
+ * text.h - wire: JSON into a buffer that grows.
  */
 #ifndef WIRE_TEXT_H
 #define WIRE_TEXT_H

@@ -1,5 +1,5 @@
 /*
- * value.c - floor 1: what the values of scan() say (see scan.h).
+ * value.c - wire: what the values of scan() say (see scan.h).
  */
 #include <errno.h>
 #include <math.h>
