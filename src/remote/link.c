@@ -27,7 +27,7 @@ struct patience {
 };
 
 /* A peer that is gone without a word is noticed within this, in seconds: by
-   what it does not acknowledge, or by silence (WIRE.md, section 2). */
+   what it does not acknowledge, or by silence. */
 #define GONE_S 4
 
 static void set_tcp(int fd)

@@ -50,7 +50,7 @@ extern int64_t sys_coarse_lag_ns;
 
 /*
  * The longest sleep between two looks at the table. It bounds what a wake-up
- * costs that its sender did not live to send (RELIABILITY, trap 1 and P3).
+ * costs that its sender did not live to send (P3).
  */
 #define SYS_TICK_USUAL_NS (40 * NS_PER_MS)
 #define SYS_TICK_NS sys_look_every(SYS_TICK_USUAL_NS)

@@ -6,8 +6,8 @@
  *	thread ref | WORD_WAITERS    held, and somebody may sleep on it
  *
  * Why not glibc's robust mutex: it can lose a wake-up when a process dies,
- * breaks across PID namespaces, and keeps pointers in shared memory
- * (RELIABILITY.md, traps 1 to 3); and a pair costs 9.4 ns against 4.7.
+ * breaks across PID namespaces, and keeps pointers in shared memory; and a
+ * pair costs 9.4 ns against 4.7.
  *
  * A sleeper watches two words at once: the lock word, and the life word of
  * the thread that holds it. If the holder dies it wakes, and the dead's words

@@ -177,7 +177,7 @@ void reply_refuse(struct text *out, const char *why)
 static void deny(const struct reply *r, int result, const char *why)
 {
     if (r->id == NULL && r->op == OP_LIST) {
-        /* whose client knows no refusal (WIRE.md): an empty list */
+        /* whose client knows no refusal: an empty list */
         text_put(r->out, "\2\0\0\0[]", 6);
         return;
     }
