@@ -2,7 +2,8 @@
 
 Many who do not read, which together would take gigabytes; one who says all that
 he wants at once. Meanwhile another client's requests are timed; what is judged
-is how long the bridge worked before it answered, as the rest is the machine's.
+is how long the bridge worked before it answered, as the rest is the machine's
+(P9).
 """
 import json
 import os

@@ -1,7 +1,7 @@
 """lost.py - a session whose connection breaks before it has its reply.
 
 It resumes and sends again what was not answered: what was done is not done
-twice, and nothing of it is lost.
+twice, and nothing of it is lost (P10).
 """
 from judge import Grant
 from peer import new_id
