@@ -13,7 +13,7 @@
  *           the lock excludes
  * base      what a work is compared with in the same subject and trial
  * figures   what came out for one subject in one trial
- * result    the same, boiled down and kept for goals, plots and the README
+ * result    the same, boiled down and kept for goals, plots and RESULTS.md
  *
  * Every subject of a trial is attached by the same workers, and the passes
  * go A B A B, so that whatever the machine does meanwhile hits all alike.

@@ -1,5 +1,5 @@
 /*
- * readme.c - the main figures of a run as Markdown, for the README: libenq
+ * readme.c - the main figures of a run as Markdown, for RESULTS.md: libenq
  * beside what this run has measured of the others, and which goals it missed.
  */
 #include "bench.h"

@@ -1,6 +1,6 @@
 /*
  * results.c - what the run has brought so far, kept for the goals, the plot
- * and the README.
+ * and RESULTS.md.
  */
 #include "bench.h"
 

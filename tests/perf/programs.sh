@@ -126,10 +126,12 @@ bench_misses() {
 # A tree of its own, in which a stand-in for enq-bench writes its files.
 tree_make() {
     mkdir -p "$tmp/tree/bench/results" "$tmp/tree/build/release" &&
-        cp "$here/../../bench/run" "$tmp/tree/bench/" &&
-        cd "$tmp/tree" || return 1
+        cp "$here/../../bench/run" "$here/../../bench/compare" \
+            "$tmp/tree/bench/" && cd "$tmp/tree" || return 1
     printf '%s\n' above '<!-- bench:begin -->' old '<!-- bench:end -->' below \
-        >README.md
+        >bench/RESULTS.md
+    printf '%s\n' above '<!-- compare:begin -->' old '<!-- compare:end -->' \
+        below >README.md
     echo build >.gitignore
     touch bench/results/keep
     cat >build/release/enq-bench <<'END'
@@ -158,13 +160,25 @@ bench_keeps() {
     echo '{"bench":"pair"}' >build/figures
     touch stranger
     tree_bench && grep -q 'the tree has changes' "$tmp/out" &&
-        grep -q '^old$' README.md && [ -e build/bench/run.json ]
+        grep -q '^old$' README.md && grep -q '^old$' bench/RESULTS.md &&
+        [ -e build/bench/run.json ]
     verdict "make bench keeps nothing of a tree with changes" $?
     rm stranger
-    tree_bench && grep -q '^new$' README.md && ! grep -q '^old$' README.md &&
-        grep -q '^above$' README.md && grep -q '^below$' README.md &&
+    echo '{"bench":"pair","subject":"enq","scenario":"pair","ns_per_pair":61.88}' \
+        >build/figures
+    tree_bench && grep -q '^new$' bench/RESULTS.md &&
+        grep -q 'libenq.* | 61\.9 ns | not measured |' README.md &&
+        ! grep -q '^old$' README.md bench/RESULTS.md &&
+        [ "$(grep -c -e '^above$' -e '^below$' README.md)" -eq 2 ] &&
+        [ "$(grep -c -e '^above$' -e '^below$' bench/RESULTS.md)" -eq 2 ] &&
         [ -n "$(find bench/results -name "*-$(git rev-parse --short HEAD).svg")" ]
-    verdict "make bench writes results and README of a clean tree" $?
+    verdict "make bench writes results and both tables of a clean tree" $?
+    git checkout -q . && git clean -qfd
+    echo above >README.md && git add README.md &&
+        git -c user.name=n -c user.email=e commit -q -m 'no marks'
+    tree_bench
+    [ $? -ne 0 ] && [ "$(cat README.md)" = above ]
+    verdict "make bench fails where a table has lost its marks" $?
     cd "$here" || exit 1
 }
 
