@@ -100,11 +100,11 @@ struct enq_req {
     int64_t wait_ms;      /* 0 = do not wait; ENQ_FOREVER */
     int64_t ttl_ms;       /* 0 = 15 min; ENQ_FOREVER. Never ends early; one of
                              a minute or more up to a second late */
-    int64_t heartbeat_ms; /* 0 = none; else renewed by itself so often,
+    int64_t heartbeat_ms; /* 0 = none; else the lock is renewed this often,
                              shorter than the ttl */
-    int64_t delay_ms;     /* lock delay: after its ttl has ended, or its
-                             holder has died, no other owner gets the lock
-                             for so long; 0 = none, at most a day */
+    int64_t delay_ms;     /* lock delay: how long no other owner gets the
+                             lock after its ttl has ended or its holder has
+                             died; 0 = none, at most a day */
     uint32_t retries;     /* instead of queueing: attempts after the first */
     int64_t retry_ms;     /* first pause (0 = 5), doubled with full jitter */
     const char *peer;     /* for whom this process asks, where that is another:
@@ -148,7 +148,7 @@ struct enq_open_opts {
     uint32_t strict;    /* enum enq_strict; 0 = as the space is, ENQ_STRICT_NO
                            where it is new */
     const char *owner;  /* default owner; NULL = $ENQ_OWNER or user@host:pid */
-    int64_t grace_ms;   /* of a bridge: so long the session outlives its
+    int64_t grace_ms;   /* bridge: how long the session outlives its
                            connection; 0 = 10 s. "?grace=0" means none */
     const char *token;  /* of a bridge: what shows who we are */
     const char *cafile, *certfile, *keyfile; /* of a bridge: refused yet */
@@ -195,7 +195,8 @@ struct enq_event {
     enum enq_event_kind kind;
     int result;
     uint64_t ticket;        /* 0: of a held lock */
-    struct enq_grant grant; /* but for a result: of a blocker the owner alone */
+    struct enq_grant grant; /* its .blocker is whole for a result; else only
+                               .blocker.owner is set */
 };
 
 /* The table --------------------------------------------------------------- */

@@ -28,7 +28,7 @@ int ask_judge(const char *what, const char *text)
 {
     return text == NULL || text_is_utf8(text)
         ? 0
-        : why(-EILSEQ, "the %s \"%.64s%s\" is no UTF-8: a bridge wants texts",
+        : why(-EILSEQ, "the %s \"%.64s%s\" is not UTF-8, which a bridge needs",
               what, WHY_CUT(text));
 }
 

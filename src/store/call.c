@@ -1,5 +1,5 @@
 /*
- * call.c - store: a session is told that something of its has changed (see
+ * call.c - store: notifies a session that one of its entries changed (see
  * call.h).
  */
 #include "store/call.h"

@@ -1,5 +1,5 @@
 /*
- * call.h - store: a session is told that something of its has changed.
+ * call.h - store: notifies a session that one of its entries changed.
  *
  * A thread that waits sleeps on its own entry. Requests that wait without a
  * thread, and locks whose session wants to hear of them, have no sleeper of

@@ -252,7 +252,7 @@ static void read_lock(struct reader *r, struct scan_value *v)
 
     begin_lock(l);
     if (v->kind != SCAN_OBJECT) {
-        wrong(r, "The lock is no object");
+        wrong(r, "The lock is not a JSON object");
         return;
     }
     for (; at < end; at += 1 + at[1].span) {
@@ -294,7 +294,7 @@ static void read_grant(struct reader *r, struct scan_value *v)
 
     g->handle = g->token = 0;
     if (v->kind != SCAN_OBJECT) {
-        wrong(r, "A grant is no object");
+        wrong(r, "A grant is not a JSON object");
         return;
     }
     for (; at < end; at += 1 + at[1].span) {
@@ -495,7 +495,7 @@ void ask_read(struct ask *ask, struct scan_value *v, char *bytes, bool session)
 
     begin(ask);
     if (v->kind != SCAN_OBJECT) {
-        wrong(&r, "The request is no object");
+        wrong(&r, "The request is not a JSON object");
         return;
     }
     for (; at < end; at += 1 + at[1].span) {

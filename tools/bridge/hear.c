@@ -148,7 +148,7 @@ static size_t serve_whole(struct bridge *b, struct conn *c, char *bytes,
                 return at;
         } else if (found == SCAN_MORE && is_number(bytes[at])) {
             /* more digits may come, but no request */
-            reply_refuse(&c->out, "The request is no object");
+            reply_refuse(&c->out, "The request is not a JSON object");
             conn_wrote(b, c);
             return n;
         } else if (found == SCAN_MORE) {

@@ -17,7 +17,7 @@ const struct opt args_global[] = {
         "the lock space: shm:NAME or /path (another's: ?owner=USER)", space),
     OPT_AS_IS(0, "json", NULL, "print JSON", json),
     OPT(0, "color", "WHEN", "auto, always or never", set_color),
-    OPT_AS_IS('q', "quiet", NULL, "do not explain ordinary refusals", quiet),
+    OPT_AS_IS('q', "quiet", NULL, "do not explain refusals", quiet),
     OPT_AS_IS('v', "verbose", NULL, "say what is done", verbose),
     OPT_AS_IS('h', "help", NULL, "print help", help),
     OPT_AS_IS('V', "version", NULL, "print the version", version),

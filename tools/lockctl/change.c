@@ -106,7 +106,7 @@ static const struct opt unlock_opts[] = {
 const struct command unlock_command = {
     .name = "unlock",
     .operands = "ID",
-    .what = "Gives a lock back, or cancels a waiting request.",
+    .what = "Releases a lock, or cancels a waiting request.",
     .opts = unlock_opts,
     .least = 1,
     .most = 1,
@@ -127,7 +127,7 @@ const struct command promote_command = {
     .name = "promote",
     .operands = "ID",
     .what = "Turns an optimistic lock into an exclusive one; prints its token.",
-    .more = "All other optimistic locks that overlap it are lost to it.",
+    .more = "All other optimistic locks that overlap it are lost.",
     .opts = unlock_opts,
     .least = 1,
     .most = 1,
@@ -153,7 +153,7 @@ static const struct opt renew_opts[] = {
 const struct command renew_command = {
     .name = "renew",
     .operands = "ID",
-    .what = "Lets the ttl of a lock count from now again.",
+    .what = "Restarts the ttl of a lock.",
     .opts = renew_opts,
     .least = 1,
     .most = 1,
@@ -178,7 +178,7 @@ const struct command adopt_command = {
     .name = "adopt",
     .operands = "ID",
     .what = "Takes over a kept lock whose process is gone; prints its token.",
-    .more = "The old token is void from then on, and the ttl counts anew.",
+    .more = "The old token is void from then on, and the ttl restarts.",
     .opts = no_opts,
     .least = 1,
     .most = 1,
@@ -233,7 +233,7 @@ static int break_act(struct cli *cli)
 }
 
 static const struct opt break_opts[] = {
-    OPT_AS_IS(0, "confirm", "ID", "the same id once more: it is meant",
+    OPT_AS_IS(0, "confirm", "ID", "the same id again, as confirmation",
         confirm),
     OPT_END,
 };
@@ -241,8 +241,8 @@ static const struct opt break_opts[] = {
 const struct command break_command = {
     .name = "break",
     .operands = "ID",
-    .what = "Removes a lock or waiting request whatever its state.",
-    .more = "Without --confirm=ID it shows only what it would remove.",
+    .what = "Removes a lock or a waiting request in any state.",
+    .more = "Without --confirm=ID it only shows what it would remove.",
     .opts = break_opts,
     .least = 1,
     .most = 1,

@@ -216,8 +216,7 @@ static int doctor_act(struct cli *cli)
 }
 
 static const struct opt doctor_opts[] = {
-    OPT_AS_IS(0, "fix", NULL,
-        "rebuild what can be derived, clear up after the dead", fix),
+    OPT_AS_IS(0, "fix", NULL, "rebuild derived data, reap dead processes", fix),
     OPT_END,
 };
 

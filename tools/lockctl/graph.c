@@ -176,9 +176,9 @@ static int graph_act(struct cli *cli)
 
 static const struct opt graph_opts[] = {
     OPT_AS_IS('n', "name", "OBJ[/KEY...]",
-        "only who waits for it, and their circles", name),
+        "only its waiters, and their deadlocks", name),
     OPT_AS_IS(0, "dot", NULL, "print it for Graphviz, dot(1)", dot),
-    OPT_AS_IS(0, "fail", NULL, "exit code 76 when there is a circle", fail),
+    OPT_AS_IS(0, "fail", NULL, "exit code 76 if there is a deadlock", fail),
     OPT_END,
 };
 
@@ -186,8 +186,8 @@ const struct command graph_command = {
     .name = "graph",
     .operands = "",
     .what = "Prints who waits for whom; deadlocks are marked.",
-    .more = "Owners that wait for each other in a circle are a deadlock: it is "
-            "said last, and\nmarked by a * on each of its lines.",
+    .more = "Owners that wait for each other are a deadlock: it is printed "
+            "last, and each of\nits lines is marked with *.",
     .opts = graph_opts,
     .least = 0,
     .most = 0,

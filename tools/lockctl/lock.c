@@ -154,20 +154,20 @@ static int lock_act(struct cli *cli)
 }
 
 static const struct opt lock_opts[] = {
-    OPT('a', "also", "OBJ", "and this one, all or none; may be given again",
-        set_also),
+    OPT('a', "also", "OBJ",
+        "lock this one as well, all or none; may be repeated", set_also),
     OPT('m', "mode", "MODE", "S, E (the default), X or O", set_mode),
     OPT_AS_IS('o', "owner", "OWNER",
-        "who asks; else $ENQ_OWNER or user@host:pid", owner),
+        "the owner; default: $ENQ_OWNER, or user@host:pid", owner),
     OPT('n', "no-wait", NULL, "do not wait (the default)", set_no_wait),
-    OPT('w', "wait", "SEC", "wait so long: 0.5, 10s, 2m, forever", set_wait),
-    OPT_AS_IS(0, "no-deadlock", NULL, "wait even if it closes a circle",
+    OPT('w', "wait", "SEC", "wait at most this long: 0.5, 10s, 2m, forever",
+        set_wait),
+    OPT_AS_IS(0, "no-deadlock", NULL, "wait even if that closes a deadlock",
         no_deadlock),
     OPT('t', "ttl", "TTL", "ends after: 90, 10s, 15m (the default), 2h, none",
         set_ttl),
     OPT(0, "heartbeat", "SEC",
-        "stay, and renew the ttl (3 SEC) each SEC, until a signal",
-        set_heartbeat),
+        "stay, and renew the ttl (3 SEC) every SEC seconds", set_heartbeat),
     OPT_AS_IS(0, "keep", NULL,
         "no ttl unless -t: stays until unlocked or broken", keep),
     OPT_END,
@@ -176,12 +176,10 @@ static const struct opt lock_opts[] = {
 const struct command lock_command = {
     .name = "lock",
     .operands = "OBJ[/KEY...]",
-    .what = "Takes a lock that stays; prints its id and its token.",
-    .more =
-        "With --also several are had as one set, or waited for as one; a line "
-        "for each.\nWith --heartbeat lockctl stays, too: a signal gives the "
-        "lock back; "
-        "exit code 0\nwhen somebody unlocks it, 79 when it is lost.",
+    .what = "Takes a lock and leaves it held; prints its id and token.",
+    .more = "With --also it takes several as one set, all or none; a line for "
+            "each.\nWith --heartbeat it stays, and a signal releases the lock; "
+            "exit code 0 when\nsomebody unlocks it, 79 when it is lost.",
     .opts = lock_opts,
     .least = 1,
     .most = 1,

@@ -193,7 +193,8 @@ static const struct opt stats_opts[] = {
 const struct command stats_command = {
     .name = "stats",
     .operands = "",
-    .what = "Prints counters since the space was made, and its sizes now.",
+    .what =
+        "Prints counters since the space was created, and its current size.",
     .opts = stats_opts,
     .least = 0,
     .most = 0,

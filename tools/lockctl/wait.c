@@ -132,11 +132,11 @@ static int wait_act(struct cli *cli)
 
 static const struct opt wait_opts[] = {
     OPT('m', "mode", "MODE",
-        "until it could be had in: S, E, X (the default) or O", set_mode),
+        "until it could be granted in: S, E, X (the default) or O", set_mode),
     OPT_AS_IS('o', "owner", "OWNER",
-        "who asks; else $ENQ_OWNER or user@host:pid", owner),
-    OPT('w', "wait", "SEC",
-        "so long at most: 0, 10s, 2m, forever (the default)", set_limit),
+        "the owner; default: $ENQ_OWNER, or user@host:pid", owner),
+    OPT('w', "wait", "SEC", "wait at most: 0, 10s, 2m, forever (the default)",
+        set_limit),
     OPT_END,
 };
 
@@ -145,8 +145,8 @@ const struct command wait_command = {
     .operands = "OBJ[/KEY...]...",
     .what = "Waits until an object is free, without locking it.",
     .more =
-        "It stands in the queue meanwhile. Of several objects each has been "
-        "free at some\nmoment. Exit code 0: it was free; 124: time over.",
+        "It queues as any request does. Of several objects each was free at "
+        "some moment,\nnot all at once. Exit code 0: free; 124: timed out.",
     .opts = wait_opts,
     .least = 1,
     .most = -1,

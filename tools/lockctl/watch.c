@@ -195,7 +195,7 @@ static int watch_act(struct cli *cli)
 
 static const struct opt watch_opts[] = {
     OPT_AS_IS('o', "owner", "OWNER", "only locks of this owner", owner),
-    OPT('i', "interval", "SEC", "look each SEC (0.2)", set_interval),
+    OPT('i', "interval", "SEC", "poll every SEC seconds (0.2)", set_interval),
     OPT('w', "wait", "SEC", "end after: 10s, 2m, forever (the default)",
         set_limit),
     OPT_END,
@@ -206,8 +206,8 @@ const struct command watch_command = {
     .operands = "[OBJ[/KEY...]]",
     .what = "Prints a line for each lock that comes, goes or changes.",
     .more =
-        "First what is there. It looks each 0.2 s and disturbs nobody; what "
-        "comes and goes\nbetween two looks is not seen.",
+        "It begins with the locks that are held, polls every 0.2 s, and blocks "
+        "nobody.\nA lock taken and released between two polls is not seen.",
     .opts = watch_opts,
     .least = 0,
     .most = 1,
