@@ -22,7 +22,7 @@
  * `ref` (uint32_t) everywhere else: a byte offset divided by 64. 0 is none.
  *
  * TRUE is what recovery starts from; DERIVED is what it makes anew. See
- * ARCHITECTURE.md.
+ * recovery/README.md.
  */
 #ifndef SEGMENT_LAYOUT_H
 #define SEGMENT_LAYOUT_H
