@@ -12,20 +12,20 @@
  *	else if (rc == ENQ_BUSY) printf("locked by %s\n", g.blocker.owner);
  *	enq_close(e);
  *
- * A lock is asked for by an object name and a key of several fields, in one
- * of four modes, for an owner: a string of yours (a user, a transaction).
- * Locks belong to owners, not to threads. The process that asked decides only
- * what happens when it dies (enum enq_death).
+ * A request names an object and a key of several fields, one of four modes,
+ * and an owner: a string of yours (a user, a transaction). Locks belong to
+ * owners, not to threads. The process that asked only decides what happens
+ * when it dies (enum enq_death).
  *
- * Threads: an attachment may be used by any number of threads at once, but
- * for enq_close(), which must be the last call. A thread's first call in a
- * space registers it there, and may fail for that: -EAGAIN (too many threads),
+ * Threads: any number of threads may use an attachment at once, except for
+ * enq_close(), which must be the last call. A thread's first call in a space
+ * registers it there, and may fail for that: -EAGAIN (too many threads),
  * -ENOMEM, -ENOSPC, -EBADF (our descriptor was closed), -ENOLCK, -EPERM (the
- * kernel would not notice its death). No call is a point at which a thread can
- * be cancelled, but the pause between retries; one cancelled while it waits
- * goes on waiting. Fork: an attachment is not usable in a child (ENQ_EFORKED);
- * the child opens its own. Signal handlers: no function of this header may be
- * called from one, nor may one jump out of a call (longjmp).
+ * kernel would not notice its death). No call is a cancellation point, except
+ * for the pause between retries; a thread that is cancelled while it waits goes
+ * on waiting. Fork: an attachment is not usable in a child (ENQ_EFORKED); the
+ * child opens its own. Signal handlers must not call any function of this
+ * header, nor jump out of a call (longjmp).
  *
  * A process may also end, exec, unload the library or close our descriptor at
  * any time. exec ends the session; an exec that fails ends nothing. daemon() is
@@ -92,14 +92,14 @@ extern "C" {
  *          this process (asleep until needed; all signals blocked but
  *          SIGBUS, SIGSEGV and the like, which come of its own faults).
  *
- * Whose space? Whoever may write to a space can do harm to those who use it,
- * and in /dev/shm anyone can make one under any name. So a file is used if it
- * is our own user's, root's, the user's whom we name, or if it lies in a
- * directory which root alone can write to. Any other is -EACCES, also for root,
- * and also for looking only: what it says could not be believed. To share a
- * space with a group, one user makes it with .mode = 0660, and all others say
- * whose it is: "shm:NAME?owner=USER" (a name or a number), or .space_owner. He
- * who is named makes it; for others it is -ENOENT until he has.
+ * Ownership. A user who can write to a space can harm its users, and anyone can
+ * create a file of any name in /dev/shm. So a space is opened only if its file
+ * belongs to us, to root, or to the user that the caller names, or if only root
+ * can write to its directory. Any other is -EACCES, for root too, and for a
+ * read-only attachment too: its contents cannot be trusted. To share a space
+ * with a group, one user creates it with .mode = 0660, and all others name that
+ * user: "shm:NAME?owner=USER" (a name or a number), or .space_owner. Only the
+ * named user creates the space; until then others get -ENOENT.
  *
  * Through a bridge calls and results are the same. What is different:
  * - The attachment is a session of the bridge. It outlives a lost connection by
@@ -166,14 +166,14 @@ ENQ_API int enq_unlink(const char *address);
  *
  * Returns: ENQ_OK, ENQ_BUSY (wait_ms 0), ENQ_TIMEDOUT, ENQ_EXISTS,
  *          ENQ_CANCELLED (somebody unlocked or broke the waiting request),
- *          ENQ_DEADLOCK (it would wait in a circle of owners, which enq_why()
- *          tells; nobody looks with ENQ_NO_DEADLOCK).
+ *          ENQ_DEADLOCK (the wait would close a cycle of owners, which
+ *          enq_why() tells; not looked for with ENQ_NO_DEADLOCK).
  * Faults:  -EINVAL, -ENAMETOOLONG (a field over its limit), -E2BIG, -EROFS
  *          (read-only attachment), ENQ_EFULL, ENQ_EFORKED, ENQ_EGONE,
  *          ENQ_ECORRUPT; when the table must grow, -ENOSPC, -ENOMEM, -EBADF;
  *          of a thread's first call (see Threads), those named there.
  * Blocks:  up to wait_ms, never less; never for another process's death.
- * Source:  enqueue-server's lock (seed), SEMANTICS R1-R14.
+ * Source:  enqueue-server's lock; SEMANTICS R1-R14.
  */
 ENQ_API int enq_lock(struct enq *e, const struct enq_req *req,
     struct enq_grant *grant);
@@ -205,11 +205,10 @@ ENQ_API int enq_spec_parse(const char *spec, struct enq_req *req, char *buf,
     size_t n);
 
 /*
- * enq_unlock - give a lock back, or cancel a waiting request (its waiter
- * then gets ENQ_CANCELLED). Any attachment to the space may do so.
+ * enq_unlock - release a lock, or cancel a waiting request (its waiter then
+ * gets ENQ_CANCELLED). Any attachment to the space may do so.
  *
- * @token  0 = do not compare; else the lock goes only if it is still the
- *         one with this token.
+ * @token  0 = any; else the lock is released only if it still has this token.
  *
  * Returns: ENQ_OK; ENQ_NOTHELD (never held, unlocked before, other token),
  *          ENQ_EXPIRED, ENQ_LOST, ENQ_FORCED, ENQ_OWNERDIED: why it is gone;
@@ -220,9 +219,9 @@ ENQ_API int enq_spec_parse(const char *spec, struct enq_req *req, char *buf,
 ENQ_API int enq_unlock(struct enq *e, enq_handle handle, uint64_t token);
 
 /*
- * enq_promote - turn a granted optimistic lock into an exclusive one (E).
- * Of several that try, one wins; all other granted O locks that overlap are
- * lost to it, also those of the same owner. Never waits.
+ * enq_promote - turn a granted optimistic lock into an exclusive one (E). If
+ * several try, one wins, and all other granted O locks that overlap are lost to
+ * it, those of the same owner too. Never waits.
  *
  * @grant  the new token on ENQ_OK; the blocker on ENQ_REFUSED and ENQ_LOST.
  *         May be NULL.
@@ -233,12 +232,12 @@ ENQ_API int enq_unlock(struct enq *e, enq_handle handle, uint64_t token);
 ENQ_API int enq_promote(struct enq *e, enq_handle handle, uint64_t token,
     struct enq_grant *grant);
 
-/* enq_demote - turn a granted E or X into S; waiters that can go, go.
+/* enq_demote - turn a granted E or X into S; grants the waiters that can go.
    Returns: ENQ_OK, ENQ_REFUSED (not a granted E or X), as enq_unlock(). */
 ENQ_API int enq_demote(struct enq *e, enq_handle handle, uint64_t token);
 
 /*
- * enq_renew - the ttl counts from now again.
+ * enq_renew - restart the ttl: it counts from now.
  *
  * @ttl_ms  0 = the lock's own ttl as asked for; ENQ_FOREVER = none.
  *
@@ -250,14 +249,14 @@ ENQ_API int enq_renew(struct enq *e, enq_handle handle, uint64_t token,
 
 /*
  * enq_valid - is this lock still ours? Cheap enough for every write (2 ns):
- * it looks at the lock's entry and at no clock.
+ * it reads the lock's entry, no clock, and takes no latch.
  *
  * Returns: ENQ_OK; as enq_unlock() when it is gone; ENQ_ELEASE: through a
- *          bridge, it may be another's (see enq_open()). That its ttl has ended
- * it says within some ms (the helper thread watches the time; within a second
- * after a suspend, or when another attachment has shortened the ttl), and at
- * once when anybody else has got the lock. Blocks:  never. Threads: any. Takes
- * no lock word.
+ *          bridge, it may be another's (see enq_open()). It notices at once
+ *          that another has the lock, and within a few ms that the ttl has
+ *          ended (the helper thread watches the time; within a second after a
+ *          suspend, or if another attachment shortened the ttl).
+ * Blocks:  never. Threads: any.
  */
 ENQ_API int enq_valid(struct enq *e, enq_handle handle);
 
@@ -399,7 +398,7 @@ ENQ_API int enq_check(struct enq *e, const char *name, const char *const *key,
  *          when it was not given: fn has not run; as enq_unlock() when it was
  *          gone at the end: fn has run, perhaps beside another. An fn that does
  *          not return (longjmp, cancellation) leaves the lock held.
- * Blocks:  as enq_lock(), and as fn. Source: redis-exp-lock (seed).
+ * Blocks:  as enq_lock(), and as fn. Source: redis-exp-lock.
  */
 ENQ_API int enq_with(struct enq *e, const struct enq_req *req,
     int (*fn)(void *arg, const struct enq_grant *grant), void *arg,
@@ -408,35 +407,35 @@ ENQ_API int enq_with(struct enq *e, const struct enq_req *req,
 /* Lock sets --------------------------------------------------------------- */
 
 /*
- * enq_lock_set - ask for several locks as one: all are granted, in one step,
- * or none is. A set that waits is one waiter, queued for each of its keys by
- * the time of its arrival; whoever came later does not pass it at any of them.
- * When one of its waiting locks is cancelled or broken, the set is.
+ * enq_lock_set - ask for several locks as one: all are granted in one step, or
+ * none is. A set that waits is one waiter, queued for each of its keys by the
+ * time of its arrival; no later request overtakes it at any of them. Cancelling
+ * or breaking one of its waiting locks cancels or breaks the set.
  *
  * @reqs    n of them, 1..ENQ_SET_MAX; of one owner, and with the same wait_ms,
  *          flags, retries and retry_ms. The rest is each lock's own. No two may
  *          exclude each other: they could never be held together.
  * @grants  n of them. On ENQ_OK each has its handle and token; on BUSY,
- *          TIMEDOUT, DEADLOCK and EXISTS that of the lock that could not be
- *          had has the blocker. Else owner[0] is 0. NULL as in enq_lock().
+ *          TIMEDOUT, DEADLOCK and EXISTS the blocker is in the grant of the
+ *          lock that was refused; elsewhere owner[0] is 0. NULL as in
+ *          enq_lock().
  *
- * Returns, faults, blocking: as enq_lock(). -EINVAL for a set that is at odds
- *          with itself. The locks are then as any: renewed, promoted, given
- *          back one by one, or together.
- * Death:   of its process in the middle of the call: all are held, or none,
- *          also of those that outlive it (LEASE, KEEP).
+ * Returns, faults, blocking: as enq_lock(). -EINVAL if two locks of the set
+ *          conflict. Once granted, each is a lock like any other.
+ * Death:   if the process dies in the middle of the call, all are held or none
+ *          is, also of those that outlive it (LEASE, KEEP).
  * Source:  SAP's lock objects over several tables; SEMANTICS, Sets.
  */
 ENQ_API int enq_lock_set(struct enq *e, const struct enq_req *const *reqs,
     size_t n, struct enq_grant *grants);
 
 /*
- * enq_unlock_set - give back all of these, whether or not they were asked for
- * together. One that is gone does not keep the others.
+ * enq_unlock_set - release all of these locks, from one set or not. A lock that
+ * is gone does not stop the release of the others.
  *
- * @grants  handle and token of each; a handle 0 is passed over.
+ * @grants  handle and token of each; a handle of 0 is skipped.
  *
- * Returns: ENQ_OK: all; else the first other answer, as of enq_unlock().
+ * Returns: ENQ_OK for all; else the first other result, as of enq_unlock().
  */
 ENQ_API int enq_unlock_set(struct enq *e, const struct enq_grant *grants,
     size_t n);
@@ -446,8 +445,8 @@ ENQ_API int enq_unlock_set(struct enq *e, const struct enq_grant *grants,
 /*
  * enq_start - ask for a lock without waiting in the call.
  *
- * As enq_lock(); but a request that has to wait (wait_ms not 0) goes on by
- * itself. Thousands may be pending: the one helper thread looks after all.
+ * Like enq_lock(), but a request that has to wait (wait_ms not 0) waits in the
+ * background. Thousands may be pending: one helper thread serves them all.
  *
  * @req     copied. No retries: -EINVAL.
  * @grant   on ENQ_OK; the blocker of a refusal, and of ENQ_PENDING.
@@ -476,18 +475,18 @@ ENQ_API int enq_start_set(struct enq *e, const struct enq_req *const *reqs,
     size_t n, struct enq_grant *grants, uint64_t *ticket);
 
 /*
- * enq_cancel - a pending request shall wait no longer.
+ * enq_cancel - cancel a pending request.
  *
  * Returns: ENQ_OK: its event comes with ENQ_CANCELLED. ENQ_NOTHELD: it is not
- *          pending; it may have been granted in this moment: its event says.
+ *          pending; it may just have been granted: its event tells.
  * Blocks:  never.
  */
 ENQ_API int enq_cancel(struct enq *e, uint64_t ticket);
 
 /*
  * enq_fd - a descriptor that is readable (poll, epoll, a loop of one's own)
- * while there are events. From its first call on an attachment also hears of
- * the locks that it holds.
+ * while there are events. From the first call on, the attachment also gets
+ * events of the locks that it holds.
  *
  * Returns: the descriptor, always the same; do not read, write or close it.
  *          Faults: -EMFILE, -ENFILE, -ENOMEM, -EROFS, ENQ_EFORKED.
@@ -515,11 +514,10 @@ ENQ_API int enq_life_fd(struct enq *e);
 /*
  * enq_next - the next event, in the order in which they happened to each lock.
  *
- * None is lost: the result of a started request has its memory from the start.
- * News of held locks is kept in 4,096 events at most; what more there is stays
- * in the table with the entries, until some have been taken, or a full table
- * needs their room. Whoever was told by a call (enq_unlock() said ENQ_EXPIRED)
- * is not told again.
+ * No event is lost: the memory for a result is set aside by enq_start(). At most
+ * 4,096 events of held locks are queued; the rest stays in the table with its
+ * entries, until events have been taken, or a full table needs the room. What a
+ * call has already told (enq_unlock() returned ENQ_EXPIRED) is not told again.
  *
  * Returns: ENQ_OK; ENQ_PENDING: there is none yet. Faults: -EINVAL, -EROFS,
  *          ENQ_EFORKED.
@@ -551,7 +549,7 @@ ENQ_API int enq_list(struct enq *e, const char *name, const char *owner,
  *
  * Returns: ENQ_OK. Faults: -EINVAL, -ENOMEM, -EROFS, ENQ_EFORKED, ENQ_ECORRUPT.
  * Blocks:  never stops the table: the edges of one request are of one moment,
- *          those of two are not, and a circle seen here may be gone by now.
+ *          those of two are not, and a cycle seen here may be gone by now.
  */
 ENQ_API int enq_graph(struct enq *e, struct enq_edge *out, size_t n,
     size_t *total);
