@@ -23,24 +23,25 @@
     X(output_bytes, "max-output", 1048576, 4096, 1073741824,                   \
         "bytes of replies that a client has not read")                         \
     X(lists_bytes, "max-lists", 268435456, 65536, 68719476736,                 \
-        "bytes of unread replies of all clients, lists among them")            \
+        "bytes of unread lists of all clients: beyond, lists are refused")     \
     X(partial_bytes, "max-partial", 67108864, 65536, 68719476736,              \
         "bytes of requests of all clients that have only begun")               \
     X(read_s, "read-time", 30, 1, 3600,                                        \
-        "seconds in which a client that is sent something is to read some of " \
-        "it")                                                                  \
+        "seconds after which a client that reads none of its replies is cut "  \
+        "off")                                                                 \
     X(replies_bytes, "max-replies", 67108864, 65536, 68719476736,              \
-        "bytes of unread replies of all clients, but for lists")               \
+        "bytes of unread replies of all clients, except lists")                \
     X(idle_s, "idle-time", 300, 1, 86400,                                      \
         "seconds after which a connection that says nothing, waits for "       \
         "nothing, and has no session is closed")                               \
     X(peer_connections, "peer-connections", 5000, 1, 1000000,                  \
         "connections of one address, or user of a unix socket")                \
     X(peer_sessions, "peer-sessions", 5000, 1, 1000000,                        \
-        "the same of sessions")                                                \
+        "sessions of one address or user")                                     \
     X(peer_waits, "peer-waits", 20000, 1, 10000000,                            \
-        "the same of requests that wait")                                      \
-    X(peer_locks, "peer-locks", 1000000, 1, 10000000, "the same of locks")     \
+        "waiting requests of one address or user")                             \
+    X(peer_locks, "peer-locks", 1000000, 1, 10000000,                          \
+        "locks of one address or user")                                        \
     X(connections, "max-connections", 10000, 1, 1000000, "connections")        \
     X(waits, "max-waits", 1000, 1, 1000000,                                    \
         "requests that wait, of a connection or session")                      \
@@ -50,14 +51,14 @@
     X(grace_s, "max-grace", 300, 1, 86400,                                     \
         "seconds that a session may outlive its connection")                   \
     X(keepalive_ms, "keepalive", 5000, 100, 3600000,                           \
-        "ms after which a silent client with a session is to say something; "  \
-        "after three times as much it is taken for gone")
+        "ms after which a silent client with a session must say something; "   \
+        "after three times as long it is taken for gone")
 
 /* What is set like a limit, and is nobody's business but ours. */
 #define NUMBER_MAP(X)                                                          \
     LIMIT_MAP(X)                                                               \
     X(threads, "threads", 1, 1, 64,                                            \
-        "threads that serve; more than one pays where that is what is short")
+        "threads that serve; more than one pays if one is not enough")
 
 struct limits {
 #define X(name, flag, fallback, least, most, what) int64_t name;
