@@ -57,6 +57,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 from again import has_crashed, played, starved_ms, threads_of
 
+BUILD = os.environ.get("BUILD", os.path.dirname(__file__) + "/../../build")
+
+
+def lockctl_of(bridge):
+    """The one beside it, or the released one: not each profile has its own."""
+    beside = os.path.dirname(bridge) + "/lockctl"
+    return beside if os.path.exists(beside) \
+        else os.path.abspath(BUILD + "/release/lockctl")
+
+
 PATIENCE = 10.0 * float(os.environ.get("ENQ_WIRE_PATIENCE", "1"))
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -435,7 +445,7 @@ class Play:
 
     def do_shell(self, rest):
         env = dict(os.environ, BRIDGE=self.bridge.program, TMP=self.tmp,
-                   LOCKCTL=os.path.dirname(self.bridge.program) + "/lockctl",
+                   LOCKCTL=lockctl_of(self.bridge.program),
                    ENQ_SPACE="shm:" + self.space, PORT=str(self.bridge.port),
                    PID=str(self.bridge.process.pid
                            if self.bridge.process else 0))
