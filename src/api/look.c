@@ -246,9 +246,8 @@ ENQ_API int enq_look(struct enq *e, enq_handle handle, struct enq_info *out)
         rc = why(-EINVAL, "nowhere to tell of the lock (NULL)");
     if (rc != 0)
         return rc;
+    hold_prove(e->map, handle);
     entry = entry_of_handle(e->map, handle, &state);
-    if (entry != NULL)
-        session_prove(e->map, shm_load(&entry->session), false);
     if (entry == NULL || !state_is_live(state) ||
         !tell_info(e->map, entry, state, &clocks, out))
         return why(ENQ_NOTHELD, "the handle names no lock");
