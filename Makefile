@@ -64,7 +64,7 @@ flags_debug := -O1 -g -DENQ_DEBUG -DENQ_POINTS
 flags_asan := $(SANE) -fsanitize=address,undefined
 flags_tsan := $(SANE) -fsanitize=thread
 flags_cov := -O0 -g -DENQ_DEBUG -DENQ_POINTS --coverage
-flags_crash := -O2 -g -DENQ_POINTS -DENQ_STORE_POINTS
+flags_crash := -O2 -g -DENQ_POINTS -DENQ_STORE_POINTS -DENQ_VISITS
 
 link_release := -pie -Wl,-z,relro,-z,now
 link_asan := -fsanitize=address,undefined
@@ -89,8 +89,8 @@ $(BUILD)/release/enq.o: join = $(if $(LTO),$(CC) -O2 -g -r $(CFLAGS) $(LTO) \
 # What a part of the tree may include: tools and bench see enq.h only.
 see_src := -Iinclude -Isrc
 see_tools := -Iinclude
-see_bench := -Iinclude
-see_tests := -Iinclude -Isrc -Itests -Itests/lib
+see_bench := -Iinclude -Ibench
+see_tests := -Iinclude -Isrc -Itests -Itests/lib -Itools
 
 # The peers of enq-bench that this machine has, seen as the sources see them
 # (\43 is a number sign), as what they need from the linker.
@@ -111,8 +111,8 @@ demo_c := $(wildcard tools/demo/*.c)
 bridge_c := $(wildcard tools/bridge/*.c)
 # The protocol's pure half, which library and bridge share.
 wire_c := $(wildcard src/wire/*.c)
-bench_c := $(wildcard bench/*.c)
-peer_c := $(filter bench/peer_%,$(bench_c))
+bench_c := $(wildcard bench/*/*.c)
+peer_c := $(wildcard bench/peers/*.c)
 testlib_c := $(wildcard tests/lib/*.c)
 spec_c := $(wildcard tests/spec/*.c)
 model_c := $(wildcard tests/model/*.c)
@@ -129,7 +129,7 @@ units := $(patsubst tests/unit/%.c,tests/unit/%,$(unit_c))
 # the profile is the one that it is run in. What is special about others is in
 # their own build.mk, which adds to `parts_more` what the tests need built.
 parts := $(foreach p,crash/crash release/step release/monkey crash/exhaust \
-    crash/env release/fuzz,$(if $(wildcard tests/$(notdir $p)/*.c),$p))
+    crash/env crash/growth release/fuzz,$(if $(wildcard tests/$(notdir $p)/*.c),$p))
 lib_of_step := static/
 # It forks for each death: a program of few mappings is copied faster.
 link_of_crash := -static
@@ -202,14 +202,14 @@ $(BUILD)/$(1)/spec-run: $(call objs,$(1),$(spec_c))
 $(BUILD)/$(1)/model-run: $(call objs,$(1),$(model_c))
 $(call objs,$(1),$(peer_c)) $(BUILD)/$(1)/enq-bench: $(BUILD)/peers
 $(BUILD)/$(1)/enq-bench: more = $$(peer_libs)
-$(BUILD)/$(1)/bench/machine.o: more_flags = \
+$(BUILD)/$(1)/bench/report/machine.o: more_flags = \
     -DENQ_CFLAGS='"$$(strip $$(flags_$(1)) $$(lib_$(1)) $$(CFLAGS))"'
 $(call in,$(1),$(units)): %: %.o
 $(call in,$(1),$(units)): more = $$(shell pkg-config --libs check)
-$(BUILD)/$(1)/tests/unit/check_attach: more += -Wl,--wrap=fcntl,--wrap=fstatat
-$(BUILD)/$(1)/tests/unit/check_circle: more += -Wl,--wrap=realloc
+$(BUILD)/$(1)/tests/unit/check_attach: more += -Wl,--wrap=fcntl,--wrap=fstatat,--wrap=open
+$(BUILD)/$(1)/tests/unit/check_deadlock: more += -Wl,--wrap=realloc
 $(BUILD)/$(1)/tests/unit/check_remote_suspect: more += -Wl,--wrap=malloc
-$(BUILD)/$(1)/tests/unit/check_remote_baton_threads: more += -Wl,--wrap=calloc
+$(BUILD)/$(1)/tests/unit/check_remote_leader_threads: more += -Wl,--wrap=calloc
 $(call in,$(1),$(runners) $(units)): $(BUILD)/$(1)/libtest.a
 $(call in,$(1),$(filter-out spec-run,$(runners)) $(units)): \
     $(BUILD)/$(1)/libenq.a
@@ -217,6 +217,8 @@ $(call in,$(1),$(tools) spec-run): $(BUILD)/$(1)/static/libenq.a
 # These start a bridge: the one beside them, the released one.
 $(call in,$(1),$(runners)): | $(if $(bridge_c),$(BUILD)/$(1)/enq-bridge)
 $(BUILD)/$(1)/tests/unit/check_remote_threads: | $(BUILD)/release/enq-bridge
+$(BUILD)/$(1)/tests/unit/check_bridge_table: $(BUILD)/$(1)/tools/bridge/table.o
+$(BUILD)/$(1)/tests/unit/check_bridge_route: $(BUILD)/$(1)/tools/bridge/route.o
 $(call in,$(1),$(tools) $(runners) $(units)):
 	$$(call say,LD)
 	$$(quiet)$$(cc_$(1)) $$(link_$(1)) $$(CFLAGS) $$(LDFLAGS) -o $$@ \
@@ -298,7 +300,7 @@ fmt: setup-all ## format the C files in place
 
 tidy: setup-all ## clang-tidy over library, tools and bench (slow, advisory)
 	@clang-tidy --quiet $(lib_c) $(lockctl_c) $(demo_c) $(bench_c) -- \
-	    -std=c11 -D_GNU_SOURCE $(see_src)
+	    -std=c11 -D_GNU_SOURCE $(see_src) -Ibench
 
 cov: setup-all ## line coverage of src/ by the tests, as build/cov/index.html
 	@+$(MAKE) cov-run

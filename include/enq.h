@@ -19,7 +19,7 @@
  *
  * Threads: any number of threads may use an attachment at once, except for
  * enq_close(), which must be the last call. A thread's first call in a space
- * registers it there, and may fail for that: -EAGAIN (too many threads),
+ * registers the thread there, which may fail: -EAGAIN (too many threads),
  * -ENOMEM, -ENOSPC, -EBADF (our descriptor was closed), -ENOLCK, -EPERM (the
  * kernel would not notice its death). No call is a cancellation point, except
  * for the pause between retries; a thread that is cancelled while it waits goes
@@ -30,13 +30,13 @@
  * A process may also end, exec, unload the library or close our descriptor at
  * any time. exec ends the session; an exec that fails ends nothing. daemon() is
  * a fork: open after it. After vfork() or clone(CLONE_VM) a child may only exec
- * or _exit. A thread's end, also the main thread's, leaves the locks to the
- * process. libenq.so stays loaded after dlclose(); link a module that contains
- * libenq.a with -z nodelete. After setuid, chroot or unshare an attachment goes
- * on; opening another may fail. With our descriptor closed, held locks go on,
- * but no new thread can register and the table cannot grow (-EBADF). A crash
- * that dumps core is a death when the core is written. No seccomp filter may
- * kill single threads (SECCOMP_RET_KILL_THREAD).
+ * or _exit. When a thread ends, even the main thread, the process keeps its
+ * locks. libenq.so stays loaded after dlclose(); link a module that contains
+ * libenq.a with -z nodelete. After setuid, chroot or unshare an attachment
+ * still works; opening another may fail. If our descriptor is closed, held
+ * locks stay held, but no new thread can register and the table cannot grow
+ * (-EBADF). A process that dumps core dies when the core is written. No seccomp
+ * filter may kill single threads (SECCOMP_RET_KILL_THREAD).
  *
  * Plain functions, no callbacks, no struct by value, no varargs: cheap to
  * call from Python, Node or Go. See enq_lock_spec() for a one-string form.
@@ -62,18 +62,19 @@ extern "C" {
 /*
  * enq_open - attach this process to a lock space, creating it if need be.
  *
- * @out      set on ENQ_OK only; the caller owns it, ends it by enq_close().
+ * @out      set on ENQ_OK only; the caller owns it and ends it by enq_close().
  * @address  NULL = $ENQ_SPACE or "shm:enq"; "shm:NAME" (1..200 bytes of
  *           A-Z a-z 0-9 . _ -, not starting with a dot); an absolute path on
- *           a tmpfs, without a '?'; both with "?owner=USER" behind it where
- *           the space is another user's; or a space that an enq-bridge serves:
- *           "tcp://HOST", "tcp://HOST:PORT" (3721), "unix:/PATH", each with
- *           "?grace=MS" behind it if wanted. ("tls://": -EOPNOTSUPP.)
- * @opts     NULL for all defaults. When the space exists, nothing of it is
- *           changed. What was asked for, and not left at 0 or NULL, must be so,
- *           or ENQ_EDIFFERS tells both: compat and strict as they were asked
- *           for, slots at least as many, and a mode that lets in nobody who was
- *           not to be (which is not asked of a bridge's space).
+ *           a tmpfs, without a '?'; both followed by "?owner=USER" if the
+ *           space is another user's; or a space that an enq-bridge serves:
+ *           "tcp://HOST", "tcp://HOST:PORT" (3721), "unix:/PATH", each
+ *           optionally followed by "?grace=MS". ("tls://": -EOPNOTSUPP.)
+ * @opts     NULL for all defaults. An existing space is not changed. Options
+ *           that are not 0 or NULL are compared with it, and enq_why() names
+ *           the difference (ENQ_EDIFFERS): compat and strict must be equal,
+ *           there must be at least as many slots, and the mode must not admit
+ *           anyone whom the requested one would keep out (not compared with a
+ *           bridge's space).
  *
  * Returns: ENQ_OK.
  * Faults:  -EINVAL, -E2BIG (options of a newer header), -ENOENT, -EACCES,
@@ -86,54 +87,56 @@ extern "C" {
  *          bare clone()); -EBUSY: another copy of this library in the process
  *          (libenq.a in the program, libenq.so in a module) uses the space;
  *          ENQ_EDIFFERS, ENQ_EVERSION, ENQ_ECORRUPT, ENQ_ENAMESPACE. enq_why()
- *          names the thing.
- * Blocks:  for the creation of a segment (a few ms) at most.
- * Threads: the first attachment starts the library's one helper thread of
- *          this process (asleep until needed; all signals blocked but
- *          SIGBUS, SIGSEGV and the like, which come of its own faults).
+ *          says what is wrong with what.
+ * Blocks:  at most while a segment is being created (a few ms).
+ * Threads: the first attachment starts the library's only helper thread in
+ *          this process (asleep until needed; all signals are blocked but
+ *          SIGBUS, SIGSEGV and the like, which its own faults raise).
  *
  * Ownership. A user who can write to a space can harm its users, and anyone can
  * create a file of any name in /dev/shm. So a space is opened only if its file
  * belongs to us, to root, or to the user that the caller names, or if only root
- * can write to its directory. Any other is -EACCES, for root too, and for a
- * read-only attachment too: its contents cannot be trusted. To share a space
+ * can write to its directory. Any other is refused with -EACCES, even for root
+ * and even read-only: its contents cannot be trusted. To share a space
  * with a group, one user creates it with .mode = 0660, and all others name that
  * user: "shm:NAME?owner=USER" (a name or a number), or .space_owner. Only the
  * named user creates the space; until then others get -ENOENT.
  *
- * Through a bridge calls and results are the same. What is different:
+ * Through a bridge, calls and results are the same, except:
  * - The attachment is a session of the bridge. It outlives a lost connection by
- *   its grace period (opts.grace_ms, 10 s), and our thread connects anew. What
- *   was asked for and not answered is sent again, and not done twice. After a
- *   longer absence its RELEASE locks are lost: ENQ_EVENT_LOST with
- *   ENQ_OWNERDIED. ENQ_EVENT_SESSION tells of each connection.
- * - By our own clock, too (CLOCK_BOOTTIME: a suspend counts, a step of the wall
- *   clock does not): when a grace period, less a hundredth, has passed since
- *   the last request that was answered was sent, its RELEASE locks may be
- *   another's. From then they are suspect: enq_valid() says ENQ_ELEASE, and
- *   ENQ_EVENT_SESSION tells once. If the session was not over they are ours
- *   again, each when the bridge has said so. LEASE and KEEP locks end by their
- *   own ttl. A good connection never makes suspect: our thread asks something
- *   four times in a grace period. What grace period there is the bridge says.
- * - Every call may fail with -ENOTCONN or -ETIMEDOUT: 5 s after its own wait
- *   was over there was no connection, or no answer (60 s for looking at the
- *   table). A lock that is granted later is given back. With ENQ_FOREVER it
- *   goes on as long as it takes. -EMSGSIZE: more than the bridge takes or lists
+ *   its grace period (opts.grace_ms, 10 s by default; the bridge may limit
+ *   it), while our thread reconnects. Requests without an answer are sent
+ *   again, and carried out once. After a longer absence its RELEASE locks are
+ *   lost: ENQ_EVENT_LOST with ENQ_OWNERDIED. ENQ_EVENT_SESSION reports each
+ *   connection.
+ * - We measure the same period (CLOCK_BOOTTIME: a suspend counts, a step of the
+ *   wall clock does not). Once it has passed, less a hundredth, since the last
+ *   answered request was sent, RELEASE locks may have gone to another. They are
+ *   suspect then: enq_valid() returns ENQ_ELEASE, and one ENQ_EVENT_SESSION
+ *   reports it. If the session turns out to be alive, each is ours again as
+ *   soon as the bridge confirms it. LEASE and KEEP locks end by their own ttl.
+ *   While the connection works nothing becomes suspect: our thread asks the
+ *   bridge at least four times in a grace period.
+ * - Any call may fail with -ENOTCONN or -ETIMEDOUT: there was no connection, or
+ *   no answer, until 5 s after its own wait (60 s for calls that look at the
+ *   table). A lock that is granted later is given back. With ENQ_FOREVER a call
+ *   waits as long as it takes. -EMSGSIZE: more than the bridge accepts or lists
  *   at once.
- * - enq_valid() asks nobody about a lock of this attachment: it knows what was
- *   told, and its own clock. What happens elsewhere (a break, a promotion) it
- *   knows a moment later, or when there is a connection again. It does ask
- *   where only the bridge knows: with a grace period below 100 ms, and when the
- *   ttl of a lock that was waited for may have ended, as it is not known when
- *   it began; without a connection that is ENQ_ELEASE.
- * - Names, keys, owners and ids are UTF-8 (-EILSEQ). enq_req.peer is the
- *   bridge's to say, and a pid of a list the bridge's own.
+ * - enq_valid() does not ask the bridge about a lock of this attachment: it
+ *   relies on what the bridge has reported, and on our clock. What others do (a
+ *   break, a promotion) it learns a moment later, or after reconnecting. It
+ *   asks where only the bridge can know: with a grace period below 100 ms, and
+ *   when the ttl of a lock that had to wait may have ended, as we cannot know
+ *   when it began; without a connection the result is ENQ_ELEASE.
+ * - Names, keys, owners and ids are UTF-8 (-EILSEQ). enq_req.peer is set by the
+ *   bridge, and the pid in a list is the bridge's.
  * - enq_inherit(), enq_orphans(), enq_abandon(), enq_adopt_for(), enq_look(),
- *   enq_dump(), mending and enq_unlink() are for the host: -EOPNOTSUPP.
- * - Faults of opening: -ECONNREFUSED, -ENOENT (no such socket), -EHOSTUNREACH,
- *   -ETIMEDOUT, -EPROTO (no bridge), and others of connect(2). Each attachment
- *   has a thread and three descriptors of its own. A child of a bare clone()
- *   keeps the connection of a parent that dies.
+ *   enq_dump(), ENQ_DOCTOR_FIX and enq_unlink() work on the space's own host
+ *   only: -EOPNOTSUPP.
+ * - Opening fails with -ECONNREFUSED, -ENOENT (no such socket), -EHOSTUNREACH,
+ *   -ETIMEDOUT, -EPROTO (not a bridge), and others of connect(2). Each
+ *   attachment has a thread and three descriptors of its own. A child of a bare
+ *   clone() keeps the connection of a parent that dies.
  */
 ENQ_API int enq_open(struct enq **out, const char *address,
     const struct enq_open_opts *opts);
@@ -146,8 +149,8 @@ ENQ_API int enq_open(struct enq **out, const char *address,
 ENQ_API void enq_close(struct enq *e);
 
 /*
- * enq_unlink - remove the name of a space; attached processes notice
- * (ENQ_EGONE for new requests; unlock and list go on working).
+ * enq_unlink - remove the name of a space. Attached processes get ENQ_EGONE for
+ * new requests; unlock and list go on working.
  *
  * Returns: ENQ_OK. Faults: -ENOENT, -EACCES, -EPERM, -EINVAL (also for a file
  *          that is no lock space), -ENOMEM and others of unlink(2).
@@ -167,11 +170,11 @@ ENQ_API int enq_unlink(const char *address);
  * Returns: ENQ_OK, ENQ_BUSY (wait_ms 0), ENQ_TIMEDOUT, ENQ_EXISTS,
  *          ENQ_CANCELLED (somebody unlocked or broke the waiting request),
  *          ENQ_DEADLOCK (the wait would close a cycle of owners, which
- *          enq_why() tells; not looked for with ENQ_NO_DEADLOCK).
+ *          enq_why() names; not checked with ENQ_NO_DEADLOCK).
  * Faults:  -EINVAL, -ENAMETOOLONG (a field over its limit), -E2BIG, -EROFS
  *          (read-only attachment), ENQ_EFULL, ENQ_EFORKED, ENQ_EGONE,
  *          ENQ_ECORRUPT; when the table must grow, -ENOSPC, -ENOMEM, -EBADF;
- *          of a thread's first call (see Threads), those named there.
+ *          in a thread's first call also those named above under Threads.
  * Blocks:  up to wait_ms, never less; never for another process's death.
  * Source:  enqueue-server's lock; SEMANTICS R1-R14.
  */
@@ -248,14 +251,14 @@ ENQ_API int enq_renew(struct enq *e, enq_handle handle, uint64_t token,
     int64_t ttl_ms);
 
 /*
- * enq_valid - is this lock still ours? Cheap enough for every write (2 ns):
- * it reads the lock's entry, no clock, and takes no latch.
+ * enq_valid - is this lock still ours? Cheap enough for every write (2 ns): it
+ * reads the lock's entry, but no clock, and takes no latch.
  *
  * Returns: ENQ_OK; as enq_unlock() when it is gone; ENQ_ELEASE: through a
- *          bridge, it may be another's (see enq_open()). It notices at once
- *          that another has the lock, and within a few ms that the ttl has
- *          ended (the helper thread watches the time; within a second after a
- *          suspend, or if another attachment shortened the ttl).
+ *          bridge, another may have it (see enq_open()). A lock that another
+ *          has got is noticed at once, the end of its ttl within a few ms (the
+ *          helper thread watches the time; within a second after a suspend, or
+ *          if another attachment shortened the ttl).
  * Blocks:  never. Threads: any.
  */
 ENQ_API int enq_valid(struct enq *e, enq_handle handle);
@@ -263,8 +266,8 @@ ENQ_API int enq_valid(struct enq *e, enq_handle handle);
 /*
  * enq_find - from an id (or the text of a derived uuid) to a handle.
  *
- * Returns: ENQ_OK; as enq_unlock() when it is gone, as far as that is
- *          remembered (ids that callers brought: ENQ_NOTHELD). Faults:
+ * Returns: ENQ_OK; as enq_unlock() when it is gone and its entry not yet used
+ *          again (an id that a caller chose: always ENQ_NOTHELD). Faults:
  *          -EINVAL, -ENAMETOOLONG.
  */
 ENQ_API int enq_find(struct enq *e, const char *id, enq_handle *handle);
@@ -273,80 +276,79 @@ ENQ_API int enq_find(struct enq *e, const char *id, enq_handle *handle);
    Returns: ENQ_OK, ENQ_NOTHELD. */
 ENQ_API int enq_id(struct enq *e, enq_handle handle, char *id);
 
-/* enq_look - from a handle to what enq_list() tells of it, at once.
+/* enq_look - what enq_list() reports of one lock, by its handle.
    Returns: ENQ_OK, ENQ_NOTHELD. Faults: -EINVAL, -EOPNOTSUPP. */
 ENQ_API int enq_look(struct enq *e, enq_handle handle, struct enq_info *out);
 
 /*
- * enq_adopt - take over a KEEP or LEASE lock whose process is gone: same id,
- * owner and key; ttl from now; a new token; it is this session's from now, and
- * for no peer.
+ * enq_adopt - take over a KEEP or LEASE lock whose process is gone. It keeps
+ * id, owner and key, gets a new token, its ttl starts again, and from now on it
+ * belongs to this session, without a peer.
  *
- * @grant  its new token, and in blocker.mode its mode (of a bridge's: unset).
+ * @grant  its new token, and in blocker.mode its mode (not set by a bridge).
  *
- * Returns: ENQ_OK, ENQ_REFUSED (its session lives, or it waits); as
+ * Returns: ENQ_OK, ENQ_REFUSED (its session is alive, or the request waits); as
  *          enq_find() when it is gone.
  */
 ENQ_API int enq_adopt(struct enq *e, const char *id, struct enq_grant *grant);
 
-/* enq_adopt_for - the same for somebody else, of whom @heir is a number, 1 to
-   2^63 - 1 (or -EINVAL), as enq_req.peer is a name: who knows it inherits when
-   this process is gone. It is shown in lists, so no secret, and ends when the
-   lock is adopted again or abandoned. */
+/* enq_adopt_for - the same on behalf of somebody else, identified by the number
+   @heir, 1 to 2^63 - 1 (or -EINVAL), as enq_req.peer identifies one by a name:
+   a process that knows it can inherit the lock when this one is gone. It is in
+   lists, so no secret. It ends when the lock is adopted again or abandoned. */
 ENQ_API int enq_adopt_for(struct enq *e, const char *id, uint64_t heir,
     struct enq_grant *grant);
 
 /*
- * enq_inherit - go on for a dead process that held locks for others
+ * enq_inherit - succeed a dead process that held locks for others
  * (enq_req.peer, enq_adopt_for): take over up to n of its held locks. Unlike
- * with enq_adopt() nothing changes for whoever a lock is held for: id, owner,
- * token and ttl stay as they are, and the old handle goes on; only the process
- * is this one from now (its events, its death). Call again until *got is 0.
+ * with enq_adopt(), nothing changes for those whom the locks are held for: id,
+ * owner, token, ttl and handle stay; but their process is this one from now on:
+ * it gets their events, and its death ends them. Call again until *got is 0.
  *
- * @out  room for n: the locks, as enq_list() tells of them, of this process
- *       already.
- * @got  how many; set in any case.
+ * @out  room for n locks, as enq_list() reports them after the takeover.
+ * @got  how many; always set.
  *
- * A LEASE lock ends when it would have. So does a KEEP lock, but one that had
- * lost its ttl by the death (enum enq_death), or was renewed for ever, has its
- * own from now. No heartbeat goes on. Locks without a peer or heir are left
- * alone, and so are those that were abandoned, and waiting requests. Several
- * processes may call at once: each lock goes to one.
+ * A LEASE lock ends when it would have ended. So does a KEEP lock, unless the
+ * death had ended its ttl (enum enq_death) or it was renewed for ever: then its
+ * own ttl starts again. Heartbeats stop. Locks without a peer or heir, those
+ * that were abandoned, and waiting requests are left alone. Several processes
+ * may call at once: each lock goes to one of them.
  *
  * Returns: ENQ_OK. Faults: -EINVAL (no room), -EROFS, ENQ_EFORKED,
- *          ENQ_ECORRUPT: *got are taken over nevertheless.
+ *          ENQ_ECORRUPT: *got locks were taken over nevertheless.
  * Blocks:  never. Walks the table without stopping it.
  */
 ENQ_API int enq_inherit(struct enq *e, struct enq_info *out, size_t n,
     size_t *got);
 
 /*
- * enq_inherit_lock - the same for one lock, by its handle, whoever calls first.
+ * enq_inherit_lock - the same for one lock, by its handle: first come.
  *
- * @heir  its heir, as enq_orphans() has told; 0: it has a peer.
- * @out   the lock, as by enq_inherit().
+ * @heir  its heir, as reported by enq_orphans(); 0: it has a peer.
+ * @out   the lock, as in enq_inherit().
  *
- * Returns: ENQ_OK; ENQ_REFUSED (who holds it lives, has abandoned it, or held
- *          it for himself or another heir); as enq_unlock() when it is gone.
+ * Returns: ENQ_OK; ENQ_REFUSED (its holder is alive, has abandoned it, or held
+ *          it for itself or another heir); as enq_unlock() when it is gone.
  * Faults and blocking: as enq_unlock(); -EINVAL (no room).
  */
 ENQ_API int enq_inherit_lock(struct enq *e, enq_handle handle, uint64_t heir,
     struct enq_info *out);
 
 /*
- * enq_orphans - which locks could be inherited? Told, and not taken over. For
- * processes that share the work of one that is gone, and look every so often:
- * where nobody has left anything since the last time, it costs next to nothing.
+ * enq_orphans - list the locks that could be inherited. For processes that
+ * share the work of one that is gone, and call this every so often: if nothing
+ * was left behind since the last call, it costs next to nothing.
  *
  * @at   where the walk is: 0 before the first call, then as it was left.
  * @out  room for n, at least ENQ_ORPHANS_LEAST.
- * @got  how many were told of.
+ * @got  how many are in @out.
  *
- * One may be inherited, or over, by the time it is told of, and told of again
- * in the next walk. `holder` is the same for all that one process has left, and
- * another when somebody inherits it and is gone in turn.
+ * A lock may have been inherited, or have ended, by the time it is listed, and
+ * the next walk may list it again. `holder` is the same for all that one
+ * process has left behind, and another once an heir of it is gone as well.
  *
- * Returns: ENQ_OK: all have been told of; the next call begins anew.
+ * Returns: ENQ_OK: that was all; the next call begins anew.
  *          ENQ_PENDING: there may be more: call again.
  * Faults:  -EINVAL (no room), -EROFS, ENQ_EFORKED.
  * Blocks:  never: a call reads about a thousand pages of the table at most.
@@ -355,20 +357,20 @@ ENQ_API int enq_orphans(struct enq *e, uint64_t *at, struct enq_orphan *out,
     size_t n, size_t *got);
 
 /*
- * enq_abandon - let go of a LEASE or KEEP lock of ours without giving it back:
- * from now it is an orphan, as if this process had died, but one that nobody
- * inherits. It stays until its ttl ends (LEASE), or until somebody adopts or
- * breaks it (KEEP).
+ * enq_abandon - leave a LEASE or KEEP lock of ours behind without releasing it:
+ * from now on it is an orphan, as if this process had died, but enq_inherit()
+ * passes over it. It stays until its ttl ends (LEASE), or until somebody adopts
+ * or breaks it (KEEP).
  *
  * @token  as in enq_unlock().
  *
- * Returns: ENQ_OK, ENQ_REFUSED (it is RELEASE, another attachment's, or waits);
- *          when it is gone, and otherwise, as enq_unlock().
+ * Returns: ENQ_OK, ENQ_REFUSED (a RELEASE lock, another attachment's, or one
+ *          that waits); otherwise as enq_unlock().
  */
 ENQ_API int enq_abandon(struct enq *e, enq_handle handle, uint64_t token);
 
-/* enq_break - operator: remove a lock or waiting request, whatever its state.
-   Its holder is told ENQ_FORCED. Returns: as enq_find(). */
+/* enq_break - for operators: remove a lock or waiting request, whatever its
+   state. Its holder learns of it as ENQ_FORCED. Returns: as enq_find(). */
 ENQ_API int enq_break(struct enq *e, const char *id);
 
 /*
@@ -379,7 +381,7 @@ ENQ_API int enq_break(struct enq *e, const char *id);
  *         behind which nothing is read; NULL: none. "@" is generic here as
  *         well.
  *
- * Returns: ENQ_OK: it is; ENQ_LOST: it is not, and one with a newer token is
+ * Returns: ENQ_OK: it is; ENQ_LOST: it is not, but one with a newer token is
  *          held on this key; ENQ_NOTHELD: neither.
  * Faults:  -EINVAL, -ENAMETOOLONG, -EROFS, ENQ_EFORKED, ENQ_ECORRUPT.
  * Blocks:  never. Source: fencing tokens (SEMANTICS, Fencing).
@@ -395,9 +397,9 @@ ENQ_API int enq_check(struct enq *e, const char *name, const char *const *key,
  * @n_retries  how many attempts were made after the first. May be NULL.
  *
  * Returns: ENQ_OK: fn has run, and the lock was ours to the end; as enq_lock()
- *          when it was not given: fn has not run; as enq_unlock() when it was
- *          gone at the end: fn has run, perhaps beside another. An fn that does
- *          not return (longjmp, cancellation) leaves the lock held.
+ *          if it was not granted: fn has not run; as enq_unlock() if it was
+ *          gone at the end: fn has run, perhaps beside another holder. If fn
+ *          does not return (longjmp, cancellation), the lock stays held.
  * Blocks:  as enq_lock(), and as fn. Source: redis-exp-lock.
  */
 ENQ_API int enq_with(struct enq *e, const struct enq_req *req,
@@ -413,8 +415,8 @@ ENQ_API int enq_with(struct enq *e, const struct enq_req *req,
  * or breaking one of its waiting locks cancels or breaks the set.
  *
  * @reqs    n of them, 1..ENQ_SET_MAX; of one owner, and with the same wait_ms,
- *          flags, retries and retry_ms. The rest is each lock's own. No two may
- *          exclude each other: they could never be held together.
+ *          flags, retries and retry_ms; the other fields may differ. No two may
+ *          conflict: they could never be held together.
  * @grants  n of them. On ENQ_OK each has its handle and token; on BUSY,
  *          TIMEDOUT, DEADLOCK and EXISTS the blocker is in the grant of the
  *          lock that was refused; elsewhere owner[0] is 0. NULL as in
@@ -423,7 +425,7 @@ ENQ_API int enq_with(struct enq *e, const struct enq_req *req,
  * Returns, faults, blocking: as enq_lock(). -EINVAL if two locks of the set
  *          conflict. Once granted, each is a lock like any other.
  * Death:   if the process dies in the middle of the call, all are held or none
- *          is, also of those that outlive it (LEASE, KEEP).
+ *          is; so it is for those that outlive the process (LEASE, KEEP).
  * Source:  SAP's lock objects over several tables; SEMANTICS, Sets.
  */
 ENQ_API int enq_lock_set(struct enq *e, const struct enq_req *const *reqs,
@@ -454,9 +456,9 @@ ENQ_API int enq_unlock_set(struct enq *e, const struct enq_grant *grants,
  *
  * Returns: ENQ_OK: granted at once, no event follows. ENQ_PENDING: exactly one
  *          ENQ_EVENT_RESULT with this ticket follows, with what enq_lock()
- *          would have returned. Else as enq_lock() with wait_ms 0.
- * Faults:  as enq_lock(); -EAGAIN: a million are pending, or their results
- *          unread. (The memory of a record is given back by enq_close().)
+ *          would have returned. Otherwise as enq_lock() with wait_ms 0.
+ * Faults:  as enq_lock(); -EAGAIN: a million are pending or have results that
+ *          were not read. (Their memory is freed by enq_close().)
  * Blocks:  never. Threads: any; safe beside enq_next() and enq_cancel().
  */
 ENQ_API int enq_start(struct enq *e, const struct enq_req *req,
@@ -465,11 +467,11 @@ ENQ_API int enq_start(struct enq *e, const struct enq_req *req,
 /*
  * enq_start_set - enq_lock_set() without waiting in the call.
  *
- * @grants  n of them. On ENQ_PENDING they must stay where they are until the
- *          result has been taken: enq_next() fills them, in the thread that
- *          takes it. (If it never is, until enq_close().)
+ * @grants  n of them. On ENQ_PENDING they must stay valid until the result has
+ *          been taken, or until enq_close(): enq_next() fills them, in the
+ *          thread that takes the result.
  *
- * Else as enq_start().
+ * Otherwise as enq_start().
  */
 ENQ_API int enq_start_set(struct enq *e, const struct enq_req *const *reqs,
     size_t n, struct enq_grant *grants, uint64_t *ticket);
@@ -478,15 +480,14 @@ ENQ_API int enq_start_set(struct enq *e, const struct enq_req *const *reqs,
  * enq_cancel - cancel a pending request.
  *
  * Returns: ENQ_OK: its event comes with ENQ_CANCELLED. ENQ_NOTHELD: it is not
- *          pending; it may just have been granted: its event tells.
+ *          pending; if it was granted just before, its event says so.
  * Blocks:  never.
  */
 ENQ_API int enq_cancel(struct enq *e, uint64_t ticket);
 
 /*
- * enq_fd - a descriptor that is readable (poll, epoll, a loop of one's own)
- * while there are events. From the first call on, the attachment also gets
- * events of the locks that it holds.
+ * enq_fd - a descriptor that is readable while there are events, for epoll and
+ * the like. From the first call on, the locks that are held have events, too.
  *
  * Returns: the descriptor, always the same; do not read, write or close it.
  *          Faults: -EMFILE, -ENFILE, -ENOMEM, -EROFS, ENQ_EFORKED.
@@ -496,28 +497,29 @@ ENQ_API int enq_fd(struct enq *e);
 /*
  * enq_life_fd - a descriptor by which other processes keep our locks.
  *
- * From its first call on the session does not end when this process does, if a
- * copy of the descriptor is open elsewhere: RELEASE locks are released once the
- * last copy is closed, be it by exit, by kill -9 or by close(). It is for
- * programs that take a lock for their children's work, as flock(1) does: let
- * the child clear FD_CLOEXEC between fork() and exec(). Waiting requests end
- * with this process all the same; enq_close() ends all, whoever has a copy. Who
- * waits for such a lock notices its end within 40 ms.
+ * Once this was called, the session outlives this process as long as a copy of
+ * the descriptor is open elsewhere: RELEASE locks are released when the last
+ * copy is closed, be it by exit, by kill -9 or by close(). It is for programs
+ * that take a lock for their children's work, as flock(1) does: let the child
+ * clear FD_CLOEXEC between fork() and exec(). Waiting requests end with this
+ * process all the same, and enq_close() ends everything, even if others have
+ * copies. A waiter notices the end of such a lock within 40 ms.
  *
- * Returns: the descriptor, always the same, close-on-exec; it can be used for
- *          nothing else. Do not close it here. Faults: -EROFS, ENQ_EFORKED,
- *          -EOPNOTSUPP (a bridge's), -ESTALE (the space was removed), -ENOLCK,
- *          and others of open(2).
+ * Returns: the descriptor, always the same, close-on-exec; it has no other use.
+ *          Do not close it here. Faults: -EROFS, ENQ_EFORKED, -EOPNOTSUPP
+ *          (through a bridge), -ESTALE (the space was removed), -ENOLCK, and
+ *          others of open(2).
  */
 ENQ_API int enq_life_fd(struct enq *e);
 
 /*
- * enq_next - the next event, in the order in which they happened to each lock.
+ * enq_next - the next event; those of one lock come in the order in which they
+ * happened.
  *
- * No event is lost: the memory for a result is set aside by enq_start(). At most
+ * No event is lost: enq_start() sets the memory for its result aside. At most
  * 4,096 events of held locks are queued; the rest stays in the table with its
  * entries, until events have been taken, or a full table needs the room. What a
- * call has already told (enq_unlock() returned ENQ_EXPIRED) is not told again.
+ * call has already returned (ENQ_EXPIRED from enq_unlock()) is no event.
  *
  * Returns: ENQ_OK; ENQ_PENDING: there is none yet. Faults: -EINVAL, -EROFS,
  *          ENQ_EFORKED.
@@ -530,14 +532,14 @@ ENQ_API int enq_next(struct enq *e, struct enq_event *event);
 /*
  * enq_list - holders first, then waiters, each by arrival.
  *
- * @name, @owner  exact; NULL or "" = all. Longer than any can be: a fault.
+ * @name, @owner  exact; NULL or "" = all. Too long for any lock: -ENAMETOOLONG.
  * @out, @n       room for n entries; NULL and 0 to count only.
  * @total         how many matched; may be more than n. May be NULL.
  *
  * Returns: ENQ_OK. Faults: -ENAMETOOLONG, -ENOMEM, ENQ_EFORKED, ENQ_ECORRUPT.
- * Blocks:  never stops the table. Each entry is consistent in itself; with
- *          a @name (and a writable attachment) all entries of that name are
- *          of one moment, and requests for that name wait meanwhile.
+ * Blocks:  does not stop the table. Each entry is consistent in itself; with a
+ *          @name (and a writable attachment) the list is a snapshot of that
+ *          name, and requests for it wait meanwhile.
  */
 ENQ_API int enq_list(struct enq *e, const char *name, const char *owner,
     struct enq_info *out, size_t n, size_t *total);
@@ -548,7 +550,7 @@ ENQ_API int enq_list(struct enq *e, const char *name, const char *owner,
  * enq_list().
  *
  * Returns: ENQ_OK. Faults: -EINVAL, -ENOMEM, -EROFS, ENQ_EFORKED, ENQ_ECORRUPT.
- * Blocks:  never stops the table: the edges of one request are of one moment,
+ * Blocks:  does not stop the table: the edges of one request are a snapshot,
  *          those of two are not, and a cycle seen here may be gone by now.
  */
 ENQ_API int enq_graph(struct enq *e, struct enq_edge *out, size_t n,
@@ -557,15 +559,15 @@ ENQ_API int enq_graph(struct enq *e, struct enq_edge *out, size_t n,
 /*
  * enq_stat - counters and sizes. Walks the table without stopping it.
  *
- * @out  its size is set by the caller; what a newer header has is zeroed.
+ * @out  the caller sets its size; what only a newer header has is zeroed.
  *
  * Returns: ENQ_OK. Faults: -EINVAL, ENQ_EFORKED.
  */
 ENQ_API int enq_stat(struct enq *e, struct enq_stats *out);
 
 /*
- * enq_doctor - recompute everything derived from what is true and compare;
- * look for dead sessions, for an unlinked or nearly full segment.
+ * enq_doctor - recompute whatever is derived from other data and compare;
+ * report dead sessions, and a segment that was unlinked or is nearly full.
  *
  * @report  text, a line per finding, always ended by a zero.
  *
@@ -586,9 +588,9 @@ ENQ_API const char *enq_strerror(int result);    /* never NULL */
 ENQ_API const char *enq_result_name(int result); /* never NULL */
 
 /*
- * enq_why - what exactly went wrong in the last call of this thread that did
- * not return ENQ_OK: a sentence that names the thing and what to do. Never
- * NULL, without a newline; valid until this thread's next call.
+ * enq_why - what exactly went wrong in this thread's last call that did not
+ * return ENQ_OK: a sentence that says what is wrong and what to do. Never NULL,
+ * without a newline; valid until this thread's next call.
  */
 ENQ_API const char *enq_why(void);
 

@@ -1,10 +1,11 @@
 /*
- * life.c - api: enq_life_fd: a session that goes on after its process.
+ * life.c - api: a session that goes on after its process (see life.h).
  */
-#include "api/away.h"
+#include "api/life.h"
+
 #include "segment/heirs.h"
 
-/* The lock first: who sees the mark looks for it. */
+/* The lock first: a process that sees the mark looks for the lock. */
 static int begin_heirs(struct enq *e)
 {
     int fd = heirs_open(e->map, e->session.ref);
@@ -16,17 +17,14 @@ static int begin_heirs(struct enq *e)
     return fd;
 }
 
-ENQ_API int enq_life_fd(struct enq *e)
+int local_life_fd(struct enq *e)
 {
-    struct thread *t;
     bool fresh;
-    int rc = attachment_enter(e, &t);
+    int fd;
 
-    if (rc != 0)
-        return rc == ATTACHMENT_AWAY ? away_refuse(e, "enq_life_fd()") : rc;
     if (process_enter(&fresh) == 0)
         return why(-ENOMEM, "out of memory");
-    rc = e->life_fd >= 0 ? e->life_fd : begin_heirs(e);
+    fd = e->life_fd >= 0 ? e->life_fd : begin_heirs(e);
     process_leave();
-    return rc;
+    return fd;
 }

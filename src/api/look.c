@@ -1,6 +1,8 @@
 /*
- * look.c - api: looking at the table.
+ * look.c - api: looking at the table of this host (see look.h).
  */
+#include "api/look.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,34 +10,33 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "api/attachment.h"
-#include "api/away.h"
+#include "lock/copy_out.h"
 #include "lock/hold.h"
-#include "lock/survey.h"
-#include "lock/tell.h"
+#include "lock/hold_end.h"
+#include "lock/table_scan.h"
 #include "recovery/check.h"
-#include "recovery/heal.h"
+#include "recovery/reap.h"
+#include "recovery/recover.h"
 #include "store/page.h"
+#include "store/walk.h"
 #include "sync/life.h"
 
-/* Who is dead by now is known to be over, if he is: nobody else may be there
-   to find out. */
-static int begin_look(const struct enq *e)
+/* Looks for the proof of dead sessions first: no other process may be there to
+   find out that they are over. */
+static int begin_look(const struct map *map)
 {
-    int rc = attachment_look(e);
+    int rc = map_check_whole(map);
 
     if (rc == 0)
-        rc = map_judge_whole(e->map);
-    if (rc == 0)
-        session_prove_all(e->map);
+        session_prove_all(map);
     return rc;
 }
 
 /* --- list --- */
 
 struct list {
-    struct survey_filter filter;
-    struct survey_found *found;
+    struct table_scan_filter filter;
+    struct table_scan_found *found;
     struct enq_info *copies; /* of a frozen name only: twice the room, for
                                 those before the moment and those of it */
     size_t room, total, copied;
@@ -85,7 +86,7 @@ static int list_room(struct list *l, size_t expected, bool copies)
         l->copies = list_memory(2 * l->room * sizeof(*l->copies));
     if (l->found == NULL || (copies && l->copies == NULL)) {
         list_free(l);
-        return why(-ENOMEM, "no memory to list %zu locks", l->room);
+        return why(-ENOMEM, "out of memory for a list of %zu locks", l->room);
     }
     touch(l->found, l->room * sizeof(*l->found));
     return 0;
@@ -93,22 +94,23 @@ static int list_room(struct list *l, size_t expected, bool copies)
 
 /* The texts are written whole, up to their zeros: what is behind them is the
    caller's. */
-static bool copy_one(const struct map *map, const struct survey_found *found,
-    const struct tell_clocks *clocks, struct enq_info *out)
+static bool copy_one(const struct map *map,
+    const struct table_scan_found *found, const struct copy_clocks *clocks,
+    struct enq_info *out)
 {
     if (found->copy != NULL) {
         *out = *found->copy;
         return true;
     }
     memset(out, 0, offsetof(struct enq_info, owner));
-    return tell_info(map, found->e, found->state, clocks, out);
+    return copy_info(map, found->e, found->state, clocks, out);
 }
 
 /* Copies of the first n; those that have changed since are left out. */
 static void copy_out(const struct map *map, struct list *l,
     struct enq_info *out, size_t n)
 {
-    struct tell_clocks clocks = tell_clocks();
+    struct copy_clocks clocks = copy_clocks();
     size_t copied = 0, gone = 0;
 
     for (size_t i = 0; i < l->total && copied < n; i++) {
@@ -129,16 +131,16 @@ static int gather(const struct map *map, struct list *l)
         rc = list_room(l, l->total, false);
         if (rc != 0)
             return rc;
-        l->total = survey_list(map, &l->filter, l->found, l->room);
+        l->total = table_scan_list(map, &l->filter, l->found, l->room);
     } while (l->total > l->room);
     return 0;
 }
 
 /* Into l: those that were found before, or by itself. */
 static void keep_copies(const struct map *map, struct list *l,
-    struct survey_found *found, size_t n)
+    struct table_scan_found *found, size_t n)
 {
-    struct tell_clocks clocks = tell_clocks();
+    struct copy_clocks clocks = copy_clocks();
 
     for (size_t i = 0; i < n; i++)
         if (found[i].copy == NULL &&
@@ -149,16 +151,16 @@ static void keep_copies(const struct map *map, struct list *l,
 static int look_frozen(struct enq *e, struct thread *t, struct list *l,
     const struct list *before)
 {
-    struct survey_freeze freeze;
-    int rc = survey_freeze(e->map, t, l->filter.name, &freeze);
+    struct table_scan_freeze freeze;
+    int rc = table_scan_freeze(e->map, t, l->filter.name, &freeze);
 
     if (rc != 0)
         return rc;
-    l->total = survey_again(e->map, &l->filter, before->found, before->total,
-        l->found, l->room);
+    l->total = table_scan_list_again(e->map, &l->filter, before->found,
+        before->total, l->found, l->room);
     if (l->total <= l->room)
         keep_copies(e->map, l, l->found, l->total);
-    survey_thaw(e->map, t, &freeze);
+    table_scan_thaw(e->map, t, &freeze);
     return 0;
 }
 
@@ -189,42 +191,17 @@ static int gather_frozen(struct enq *e, struct list *l)
     return rc;
 }
 
-static const char *or_all(const char *text)
-{
-    return text == NULL || text[0] == '\0' ? NULL : text;
-}
-
-/* No lock has such a name or owner: not to be taken for an empty table. */
-static int judge_filter(const char *what, const char *text, size_t most)
-{
-    if (text == NULL || strnlen(text, most) < most)
-        return 0;
-    return why(-ENAMETOOLONG, "the %s \"%.64s...\" is longer than %zu", what,
-        text, most - 1);
-}
-
-ENQ_API int enq_list(struct enq *e, const char *name, const char *owner,
+int local_list(struct enq *e, const char *name, const char *owner,
     struct enq_info *out, size_t n, size_t *total)
 {
-    struct list l = {.filter = {or_all(name), or_all(owner)}};
-    int rc = begin_look(e);
-    bool away = attachment_is_away(&rc);
+    struct list l = {.filter = {name, owner}};
+    int rc = begin_look(e->map);
 
-    if (rc == 0 && n > 0 && out == NULL)
-        rc = why(-EINVAL, "nowhere to put the list (NULL)");
     if (rc == 0)
-        rc = judge_filter("object name", name, ENQ_NAME_BYTES);
-    if (rc == 0)
-        rc = judge_filter("owner", owner, ENQ_OWNER_BYTES);
-    if (rc == 0 && away)
-        return remote_list(e->remote, l.filter.name, l.filter.owner, out, n,
-            total);
-    if (rc != 0)
-        return rc;
-    rc = l.filter.name == NULL || e->readonly ? gather(e->map, &l)
-                                              : gather_frozen(e, &l);
+        rc = name == NULL || e->readonly ? gather(e->map, &l)
+                                         : gather_frozen(e, &l);
     if (rc == 0) {
-        qsort(l.found, l.total, sizeof(*l.found), survey_by_arrival);
+        qsort(l.found, l.total, sizeof(*l.found), table_scan_by_arrival);
         copy_out(e->map, &l, out, n);
         if (total != NULL)
             *total = l.total;
@@ -233,51 +210,27 @@ ENQ_API int enq_list(struct enq *e, const char *name, const char *owner,
     return rc;
 }
 
-ENQ_API int enq_look(struct enq *e, enq_handle handle, struct enq_info *out)
+int local_look(struct enq *e, enq_handle handle, struct enq_info *out)
 {
-    const struct tell_clocks clocks = tell_clocks();
+    const struct copy_clocks clocks = copy_clocks();
     const struct entry *entry;
     uint64_t state;
-    int rc = attachment_look(e);
 
-    if (attachment_is_away(&rc))
-        return away_refuse(e, "enq_look()");
-    if (rc == 0 && out == NULL)
-        rc = why(-EINVAL, "nowhere to tell of the lock (NULL)");
-    if (rc != 0)
-        return rc;
     hold_prove(e->map, handle);
     entry = entry_of_handle(e->map, handle, &state);
     if (entry == NULL || !state_is_live(state) ||
-        !tell_info(e->map, entry, state, &clocks, out))
-        return why(ENQ_NOTHELD, "the handle names no lock");
+        !copy_info(e->map, entry, state, &clocks, out))
+        return why(ENQ_NOTHELD, "no lock has this handle");
     return ENQ_OK;
 }
 
-/* --- stat --- */
-
-ENQ_API int enq_stat(struct enq *e, struct enq_stats *out)
+int local_stat(struct enq *e, struct enq_stats *out)
 {
-    struct enq_stats stats = {.size = sizeof(stats)};
-    int rc = begin_look(e);
-    bool away = attachment_is_away(&rc);
+    int rc = begin_look(e->map);
 
-    if (rc == 0 && (out == NULL || out->size < sizeof(size_t)))
-        rc = why(-EINVAL, "no room for statistics: set size");
-    if (rc == 0 && away)
-        rc = remote_stat(e->remote, &stats);
-    else if (rc == 0)
-        survey_stats(e->map, &stats);
-    if (rc != 0)
-        return rc;
-    stats.size = out->size;
-    if (out->size > sizeof(stats)) {
-        memset((char *)out + sizeof(stats), 0, out->size - sizeof(stats));
-        memcpy(out, &stats, sizeof(stats));
-    } else {
-        memcpy(out, &stats, out->size);
-    }
-    return ENQ_OK;
+    if (rc == 0)
+        table_scan_stats(e->map, out);
+    return rc;
 }
 
 /* --- doctor --- */
@@ -300,7 +253,7 @@ static void look_at_room(const struct map *map, struct check_report *report)
 {
     struct enq_stats stats = {.size = sizeof(stats)};
 
-    survey_stats(map, &stats);
+    table_scan_stats(map, &stats);
     if (stats.unlinked)
         check_note(report,
             "%s has lost its name: no new locks are granted; restart its "
@@ -318,14 +271,14 @@ static int mend(struct session *s, struct thread *t)
 {
     int rc;
 
-    bury_dead(s, t);
-    rc = heal_all(s->map, t);
+    reap_dead(s, t);
+    rc = recover_all(s->map, t);
     if (rc == 0)
         hold_sweep_all(s, t);
     return rc;
 }
 
-static int doctor(struct enq *e, uint32_t flags, struct check_report *report)
+static int examine(struct enq *e, uint32_t flags, struct check_report *report)
 {
     struct thread *t;
     int rc;
@@ -346,25 +299,13 @@ static int doctor(struct enq *e, uint32_t flags, struct check_report *report)
     return rc;
 }
 
-ENQ_API int enq_doctor(struct enq *e, uint32_t flags, char *report, size_t n)
+int local_doctor(struct enq *e, uint32_t flags, char *report, size_t n)
 {
     struct check_report r = {report, n, 0, 0};
-    int rc = begin_look(e);
-    bool away = attachment_is_away(&rc);
+    int rc = begin_look(e->map);
 
-    if (rc != 0)
-        return rc;
-    if (report == NULL || n == 0)
-        return why(-EINVAL, "nowhere to put the report");
-    if (flags & ~(uint32_t)ENQ_DOCTOR_FIX)
-        return why(-EINVAL, "unknown flags %#x", flags);
-    if (e->readonly && flags != 0)
-        return attachment_refuse(e);
-    report[0] = '\0';
-    if (away)
-        return flags != 0 ? away_refuse(e, "mending")
-                          : remote_doctor(e->remote, report, n);
-    rc = doctor(e, flags, &r);
+    if (rc == 0)
+        rc = examine(e, flags, &r);
     if (rc != 0)
         return rc;
     if (r.findings > 0)
@@ -408,8 +349,9 @@ static void dump_header(struct dump *d)
         d->map->path, h->layout_version, h->layout_hash,
         (unsigned long long)h->bytes, h->slots_max, h->compat, h->strict,
         h->mode, h->unlinked, h->pages_used, h->pages_ready, h->pages_max,
-        h->slab_pages, h->slab_pages_max, h->orphan_pages, h->recovery_word,
-        h->grow_word, (unsigned long long)h->ticket,
+        h->slab_pages, h->slab_pages_max,
+        h->orphans[0].pages + h->orphans[1].pages, h->recovery_latch,
+        h->grow_latch, (unsigned long long)h->ticket,
         (unsigned long long)h->token_base);
     put(d, text);
 }
@@ -448,19 +390,21 @@ static void dump_parts(struct dump *d)
 
     for (uint32_t i = 0; i < SHARDS_ALL; i++) {
         const struct shard *s = &map->shards[i];
-        if (s->word == 0 && s->n_objects == 0 && s->n_waiting == 0)
+        if (s->latch == 0 && s->n_objects == 0 && s->n_waiting == 0)
             continue;
         snprintf(text, sizeof(text),
-            "shard %u word %08x objects %u waiting %u lines %u segments %u\n",
-            i, s->word, s->n_objects, s->n_waiting, s->n_lines, s->n_segments);
+            "shard %u latch %08x objects %u waiting %u buckets %u segments "
+            "%u\n",
+            i, s->latch, s->n_objects, s->n_waiting, s->n_buckets,
+            s->n_segments);
         put(d, text);
     }
     for (uint32_t i = 0; i < GATES; i++) {
         const struct gate *g = &map->gates[i];
-        if (g->word == 0 && g->raised == 0)
+        if (g->latch == 0 && g->raised == 0)
             continue;
         snprintf(text, sizeof(text),
-            "gate %u word %08x raised %u waiting %u head %x\n", i, g->word,
+            "gate %u latch %08x raised %u waiting %u head %x\n", i, g->latch,
             g->raised, g->n_waiting, g->head);
         put(d, text);
     }
@@ -520,14 +464,13 @@ static bool dump_entry(void *context, struct entry *e, uint64_t state)
     return d->rc == 0;
 }
 
-ENQ_API int enq_dump(struct enq *e, int fd)
+int local_dump(struct enq *e, int fd)
 {
-    struct dump d = {.fd = fd};
-    int rc = begin_look(e);
+    struct dump d = {.map = e->map, .fd = fd};
+    int rc = begin_look(e->map);
 
     if (rc != 0)
-        return rc == ATTACHMENT_AWAY ? away_refuse(e, "a dump") : rc;
-    d.map = e->map;
+        return rc;
     dump_header(&d);
     dump_slots(&d);
     dump_parts(&d);

@@ -9,58 +9,36 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/helper.h"
+#include "api/attachment.h"
 #include "api/options.h"
+#include "async/bell.h"
+#include "async/helper.h"
 #include "base/user.h"
-#include "recovery/heal.h"
+#include "recovery/reap.h"
+#include "recovery/recover.h"
+#include "remote/look.h"
+#include "remote/open.h"
 #include "segment/attach.h"
 #include "segment/file.h"
+#include "store/slab.h"
+#include "sync/hooks.h"
 #include "sync/life.h"
-
-static const char *name_of(const struct enq *e)
-{
-    return e->remote != NULL ? remote_name(e->remote) : e->path;
-}
-
-int attachment_refuse_look(const struct enq *e)
-{
-    if (e == NULL)
-        return why(-EINVAL, "no attachment (NULL)");
-    if (e->remote != NULL && remote_is_ours(e->remote))
-        return ATTACHMENT_AWAY;
-    return why(ENQ_EFORKED,
-        "the attachment to %s was made by the parent of this process: open "
-        "another one here",
-        name_of(e));
-}
-
-int attachment_refuse(const struct enq *e)
-{
-    bool away = e != NULL && e->remote != NULL;
-
-    if (e == NULL || (away ? !remote_is_ours(e->remote) : !process_is(e->life)))
-        return attachment_refuse_look(e);
-    if (away && !e->readonly)
-        return ATTACHMENT_AWAY;
-    return why(-EROFS, "the attachment to %s is for looking only", name_of(e));
-}
 
 /* --- options --- */
 
-static int judge_compat(const char *compat, struct header_wish *make)
+static int check_compat(const char *compat, struct header_wish *make)
 {
     int number = mode_table_find(compat == NULL ? "enqueue" : compat);
 
     if (number < 0)
         return why(-EINVAL,
-            "there is no mode table \"%.64s%s\": \"enqueue\", "
-            "\"sap\"",
+            "unknown mode table \"%.64s%s\": \"enqueue\" or \"sap\"",
             WHY_CUT(compat));
     make->compat = (uint32_t)number;
     return 0;
 }
 
-static int judge_opts(const struct enq_open_opts *o, struct map_wish *wish)
+static int check_opts(const struct enq_open_opts *o, struct map_wish *wish)
 {
     wish->make.slots = o->slots == 0 ? SLOTS_DEFAULT : o->slots;
     wish->make.mode = o->mode == 0 ? 0600 : o->mode;
@@ -70,19 +48,21 @@ static int judge_opts(const struct enq_open_opts *o, struct map_wish *wish)
     if (o->flags & ~(uint32_t)(ENQ_OPEN_READONLY | ENQ_OPEN_EXISTING))
         return why(-EINVAL, "unknown flags %#x in the options", o->flags);
     if (o->strict > ENQ_STRICT_NO)
-        return why(-EINVAL, "strict is %u: %d is yes, %d no, 0 as the space is",
+        return why(-EINVAL,
+            "unknown strict %u: %d for yes, %d for no, 0 for as the space is",
             o->strict, ENQ_STRICT_YES, ENQ_STRICT_NO);
     if (wish->make.slots > SLOTS_MAX)
-        return why(-EINVAL, "%u slots are more than %u", o->slots, SLOTS_MAX);
+        return why(-EINVAL, "%u slots are too many: at most %u", o->slots,
+            SLOTS_MAX);
     if ((wish->make.mode & 0600) != 0600 || wish->make.mode & ~0660u)
         return why(-EINVAL,
-            "permissions %04o: the owner reads and writes, the group may, "
-            "nobody else",
+            "permissions %04o are not possible: the owner reads and writes, "
+            "the group may, others must not",
             o->mode);
-    return judge_compat(o->compat, &wish->make);
+    return check_compat(o->compat, &wish->make);
 }
 
-/* user@host:pid. Nothing of it is cut: a user with a long name is told by his
+/* user@host:pid. Nothing of it is cut: a user with a long name is told by
    number, and no host's name is longer than 64 bytes. */
 static void own_owner(char owner[ENQ_OWNER_BYTES])
 {
@@ -95,8 +75,9 @@ static void own_owner(char owner[ENQ_OWNER_BYTES])
 }
 
 /* The user whose file may be used besides our own and root's: @said by the
-   address, or the options. He makes it, too: ours would be refused to him. */
-static int judge_space_owner(const char *said, const char *opted,
+   address, or the options. That user makes it: one of ours would be
+   refused there. */
+static int check_space_owner(const char *said, const char *opted,
     struct map_wish *wish)
 {
     const char *user = opted != NULL ? opted : said;
@@ -106,8 +87,8 @@ static int judge_space_owner(const char *said, const char *opted,
         return 0;
     if (said != NULL && strcmp(said, user) != 0)
         return why(-EINVAL,
-            "the space is said to be of two users: \"%.64s%s\" in the address, "
-            "\"%.64s%s\" in the options",
+            "the space has two owners: \"%.64s%s\" in the address, \"%.64s%s\" "
+            "in the options",
             WHY_CUT(said), WHY_CUT(opted));
     rc = user_find(user, &wish->trusted);
     if (rc == 0 && wish->trusted != geteuid())
@@ -115,18 +96,19 @@ static int judge_space_owner(const char *said, const char *opted,
     return rc;
 }
 
-static int judge_owner(const char *owner, const char *whose)
+static int check_owner(const char *owner, const char *whose)
 {
     if (owner == NULL || strnlen(owner, ENQ_OWNER_BYTES) < ENQ_OWNER_BYTES)
         return 0;
-    return why(-ENAMETOOLONG, "the owner \"%.32s...\"%s is longer than %d",
-        owner, whose, ENQ_OWNER_BYTES - 1);
+    return why(-ENAMETOOLONG,
+        "the owner \"%.32s...\"%s is longer than %d bytes", owner, whose,
+        ENQ_OWNER_BYTES - 1);
 }
 
 static int default_owner(const char *wanted, char owner[ENQ_OWNER_BYTES])
 {
     const char *named = wanted != NULL ? wanted : getenv("ENQ_OWNER");
-    int rc = judge_owner(named, wanted != NULL ? "" : " in $ENQ_OWNER");
+    int rc = check_owner(named, wanted != NULL ? "" : " in $ENQ_OWNER");
 
     if (rc == 0 && named != NULL)
         memcpy(owner, named, strlen(named) + 1);
@@ -146,31 +128,30 @@ struct made {
 };
 
 /* What was left at its default is never refused. Fewer slots than asked for
-   would be felt when it is too late; more are no harm. The same with whom the
-   file keeps out, and whom it lets in. */
-static int judge_made(const struct enq *e, const struct enq_open_opts *o,
+   would be felt when it is too late; more are no harm. The same with users
+   that the file keeps out, and those that it lets in. */
+static int check_made(const struct enq *e, const struct enq_open_opts *o,
     const struct made *made)
 {
     if (o->compat != NULL && strcmp(o->compat, made->compat) != 0)
         return why(ENQ_EDIFFERS,
-            "%s has the mode table \"%s\", and \"%s\" was asked for",
-            name_of(e), made->compat, o->compat);
+            "%s has the mode table \"%s\"; you asked for \"%s\"",
+            attachment_name(e), made->compat, o->compat);
     if (o->strict != 0 && (o->strict == ENQ_STRICT_YES) != made->strict)
-        return why(ENQ_EDIFFERS, "%s is %s, and %s was asked for", name_of(e),
-            made->strict ? "strict" : "not strict",
+        return why(ENQ_EDIFFERS, "%s is %s; you asked for %s",
+            attachment_name(e), made->strict ? "strict" : "not strict",
             made->strict ? "one that is not" : "a strict one");
     if (o->slots > made->slots)
-        return why(ENQ_EDIFFERS,
-            "%s has room for %llu locks, and for %u was asked", name_of(e),
-            (unsigned long long)made->slots, o->slots);
+        return why(ENQ_EDIFFERS, "%s has room for %llu locks; you asked for %u",
+            attachment_name(e), (unsigned long long)made->slots, o->slots);
     if (o->mode != 0 && (made->mode & ~o->mode) != 0)
         return why(ENQ_EDIFFERS,
-            "%s has the permissions %04o, and no more than %04o was asked for",
-            name_of(e), made->mode, o->mode);
+            "%s has the permissions %04o; you asked for no more than %04o",
+            attachment_name(e), made->mode, o->mode);
     return 0;
 }
 
-static int judge_space(const struct enq *e, const struct enq_open_opts *o)
+static int check_space(const struct enq *e, const struct enq_open_opts *o)
 {
     const struct seg_header *h = e->map->h;
     struct made made = {e->map->modes->name, e->map->strict, h->slots_max, 0};
@@ -178,11 +159,11 @@ static int judge_space(const struct enq *e, const struct enq_open_opts *o)
 
     if (o->mode != 0 && fstat(e->map->fd, &st) == 0)
         made.mode = st.st_mode & 0777;
-    return judge_made(e, o, &made);
+    return check_made(e, o, &made);
 }
 
 /* Its bridge is asked only where that matters. */
-static int judge_away(const struct enq *e, const struct enq_open_opts *o)
+static int check_remote(const struct enq *e, const struct enq_open_opts *o)
 {
     struct enq_stats stats = {.size = sizeof(stats)};
     int rc;
@@ -192,7 +173,7 @@ static int judge_away(const struct enq *e, const struct enq_open_opts *o)
     rc = remote_stat(e->remote, &stats);
     if (rc != 0)
         return rc;
-    return judge_made(e, o,
+    return check_made(e, o,
         &(struct made){stats.compat, stats.strict != 0, stats.slots_max, 0});
 }
 
@@ -213,6 +194,13 @@ static uint64_t enter_process(void)
     return life;
 }
 
+/* The only place: see sync/hooks.h. Between enter and leave. */
+static void set_hooks(void)
+{
+    if (hooks.recover == NULL)
+        hooks = (struct hooks){recover, slab_thread_ends, helper_report_death};
+}
+
 static int get_map(struct enq *e, const struct map_wish *wish)
 {
     int rc;
@@ -220,11 +208,10 @@ static int get_map(struct enq *e, const struct map_wish *wish)
     e->life = enter_process();
     if (e->life == 0)
         return -ENOMEM;
+    set_hooks();
     rc = map_attach(e->path, wish, &e->map);
-    if (rc == 0) {
-        e->map->heal = heal;
+    if (rc == 0)
         shm_store(&e->map->attachments, e->map->attachments + 1);
-    }
     process_leave();
     return rc;
 }
@@ -246,11 +233,11 @@ static void put_map(struct enq *e)
    left alone. */
 static void discard(struct enq *e)
 {
-    if (e->life == 0 || e->life == LIFE_AWAY ||
+    if (e->life == 0 || e->life == LIFE_REMOTE ||
         process_is(e->life)) /* 0: refused before it began */
-        desk_end(&e->desk);
+        async_end(&e->async);
     else
-        desk_forget(&e->desk);
+        async_forget(&e->async);
     free(e);
 }
 
@@ -264,7 +251,7 @@ static int begin(struct enq *e, const struct map_wish *wish,
         rc = get_map(e, wish);
     if (rc != 0)
         return rc;
-    rc = judge_space(e, o);
+    rc = check_space(e, o);
     if (rc == 0 && !e->readonly)
         rc = helper_begin(e);
     if (rc != 0)
@@ -273,7 +260,7 @@ static int begin(struct enq *e, const struct map_wish *wish,
 }
 
 /* A bridge's space exists. */
-static int begin_away(struct enq *e, const char *address,
+static int begin_remote(struct enq *e, const char *address,
     const struct enq_open_opts *o)
 {
     int rc;
@@ -283,17 +270,17 @@ static int begin_away(struct enq *e, const char *address,
     if (wish.life == 0)
         return -ENOMEM;
     process_leave();
-    e->life = LIFE_AWAY;
+    e->life = LIFE_REMOTE;
     if (o->cafile != NULL || o->certfile != NULL || o->keyfile != NULL)
         return why(-EOPNOTSUPP,
-            "this version has no encryption: certificates are of no use");
+            "this version has no encryption: give no certificates");
     if (o->grace_ms < 0)
         return why(-EINVAL, "the grace period is negative (%lld ms)",
             (long long)o->grace_ms);
     rc = remote_open(&e->remote, &wish);
     if (rc != 0)
         return rc;
-    rc = judge_away(e, o);
+    rc = check_remote(e, o);
     if (rc != 0)
         remote_close(e->remote);
     return rc;
@@ -306,7 +293,7 @@ static int begin_here(struct enq *e, const char *address,
     int rc = file_path(address, e->path, &owner);
 
     if (rc == 0)
-        rc = judge_space_owner(owner, o->space_owner, wish);
+        rc = check_space_owner(owner, o->space_owner, wish);
     return rc == 0 ? begin(e, wish, o) : rc;
 }
 
@@ -319,12 +306,12 @@ ENQ_API int enq_open(struct enq **out, const char *address,
     int rc;
 
     if (out == NULL)
-        return why(-EINVAL, "nowhere to put the attachment (NULL)");
+        return why(-EINVAL, "the pointer for the attachment is NULL");
     rc = opts == NULL
         ? 0
         : options_copy(&o, sizeof(o), opts, opts->size, "options");
     if (rc == 0)
-        rc = judge_opts(&o, &wish);
+        rc = check_opts(&o, &wish);
     if (rc != 0)
         return rc;
     e = calloc(1, sizeof(*e));
@@ -332,11 +319,11 @@ ENQ_API int enq_open(struct enq **out, const char *address,
         return why(-ENOMEM, "out of memory");
     e->readonly = wish.readonly;
     e->life_fd = -1;
-    desk_begin(&e->desk);
+    async_begin(&e->async);
     address = file_address(address);
     rc = default_owner(o.owner, e->owner);
     if (rc == 0)
-        rc = remote_is_named(address) ? begin_away(e, address, &o)
+        rc = remote_is_named(address) ? begin_remote(e, address, &o)
                                       : begin_here(e, address, &o, &wish);
     if (rc != 0)
         discard(e);
@@ -370,8 +357,8 @@ ENQ_API void enq_close(struct enq *e)
 /*
  * Those attached are told by a flag in the segment, before the name is free for
  * another: else both would give locks, and tokens, for a moment. It is taken
- * back if the file stays; who dies in between leaves that to the others' helper
- * threads, who look each second, as they do when somebody else removes it.
+ * back if the file stays; after a death in between the helpers of the others do
+ * that, as they look each second whether the name is gone.
  */
 /* Somebody's file at the end of a mistyped path. What was cut off, or is all
    zeros, may be what is left of a space. */
@@ -394,10 +381,10 @@ static int remove_and_tell(const char *path, const struct map_wish *wish)
     struct map *map = NULL;
     int rc = 0;
 
-    if (map_attach(path, wish, &map) != 0)
-        map = NULL; /* damaged, or a stranger's: it goes all the same */
+    /* NULL still: it is damaged, or a stranger's, and goes all the same */
+    (void)map_attach(path, wish, &map);
     if (map == NULL && is_strange(path))
-        return why(-EINVAL, "%s is no lock space: not removed", path);
+        return why(-EINVAL, "%s is not a lock space: it was not removed", path);
     if (map != NULL)
         shm_store_fence(&map->h->unlinked, 1);
     ENQ_POINT("unlink.told");
@@ -418,7 +405,7 @@ ENQ_API int enq_unlink(const char *address)
     int rc = file_path(address, path, &owner);
 
     if (rc == 0)
-        rc = judge_space_owner(owner, NULL, &wish);
+        rc = check_space_owner(owner, NULL, &wish);
     if (rc != 0)
         return rc;
     if (enter_process() == 0)

@@ -1,5 +1,5 @@
 /*
- * options.c - api: structs of callers who were built with another header.
+ * options.c - api: structs of callers that were built with another header.
  */
 #include "api/options.h"
 
@@ -29,8 +29,8 @@ int options_copy(void *ours, size_t size, const void *theirs, size_t given,
             given);
     if (given > size && !all_zero((const char *)theirs + size, given - size))
         return why(-E2BIG,
-            "the %s ask for something that this version (%d) does not know",
-            what, enq_version());
+            "this version (%d) does not know all fields of the %s",
+            enq_version(), what);
     memset(ours, 0, size);
     memcpy(ours, theirs, given < size ? given : size);
     return 0;

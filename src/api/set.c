@@ -1,62 +1,25 @@
 /*
- * set.c - api: lock sets: enq_lock_set and enq_unlock_set.
+ * set.c - api: lock sets in the table of this host (see set.h).
  */
 #include "api/set.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/attempt.h"
+#include "api/acquisition.h"
 #include "api/audit.h"
-#include "api/away.h"
 #include "api/lock.h"
-#include "lock/hold.h"
+#include "wait/set_wait.h"
 
 /* So many need no memory beyond the stack. */
 #define MEMBERS_FEW 8
 
 /* --- what is asked for --- */
 
-int lock_set_explain(int rc, unsigned i)
-{
-    char text[WHY_BYTES];
-
-    why_copy(text, sizeof(text), enq_why());
-    return why(rc, "lock %u of the set: %s", i + 1, text);
-}
-
-int lock_set_check(const struct enq_req *const *reqs, size_t n,
-    const struct enq_grant *grants)
-{
-    if (reqs == NULL || n == 0 || n > ENQ_SET_MAX)
-        return why(-EINVAL, "a set of %zu locks: 1 to %d", n, ENQ_SET_MAX);
-    for (size_t i = 0; i < n; i++)
-        if (reqs[i] == NULL)
-            return why(-EINVAL, "lock %zu of the set: no request (NULL)",
-                i + 1);
-    if (grants == NULL && (reqs[0]->flags & ENQ_TEST) == 0)
-        return why(-EINVAL, "nowhere to put the grants (NULL)");
-    return 0;
-}
-
-/* One waiter: one owner, one patience. */
-int lock_set_unity(const struct enq_req *first, const struct ask *lead,
-    const struct enq_req *req, const struct ask *ask)
-{
-    if (lead->owner != ask->owner && strcmp(lead->owner, ask->owner) != 0)
-        return why(-EINVAL, "its owner \"%s\" is not \"%s\", the first's",
-            ask->owner, lead->owner);
-    if (req->wait_ms != first->wait_ms || req->flags != first->flags ||
-        req->retries != first->retries || req->retry_ms != first->retry_ms)
-        return why(-EINVAL,
-            "wait, flags and retries are the first's: a set waits as one");
-    return 0;
-}
-
 static int explain_odds(const struct set *set, uint32_t i, uint32_t other)
 {
     return why(-EINVAL,
-        "locks %u and %u of the set exclude each other: %c on \"%s\"",
+        "locks %u and %u of the set conflict with each other: %c on \"%s\"",
         other + 1, i + 1, mode_letter(set->member[i].ask.mode),
         set->member[i].ask.key.bytes);
 }
@@ -64,7 +27,7 @@ static int explain_odds(const struct set *set, uint32_t i, uint32_t other)
 /* --- asking --- */
 
 struct set_call {
-    struct call call; /* of one member after the other */
+    struct acquisition call; /* of one member after the other */
     const struct enq_req *const *reqs;
     const struct enq_req *first; /* of this version of the header */
     struct enq_req copy[2];
@@ -77,38 +40,38 @@ static int take_member(struct set_call *c, unsigned i)
 {
     struct lock_set *l = c->l;
     struct member *m = &l->set.member[i];
-    struct call *call = &c->call;
+    struct acquisition *call = &c->call;
     int rc;
 
     call->req = c->reqs[i];
     call->ask = &m->ask;
-    call->beat = l->beat[i] = NULL;
+    call->heartbeat = l->heartbeat[i] = NULL;
     rc = unlikely(call->req->size != sizeof(*call->req))
         ? lock_copy_request(&call->req, &c->copy[i > 0])
         : 0;
     if (i == 0)
         c->first = call->req;
     if (rc == 0)
-        rc = attempt_prepare(call, i == 0 ? NULL : &l->set.member[0].ask);
+        rc = acquisition_prepare(call, i == 0 ? NULL : &l->set.member[0].ask);
     if (rc == 0 && i > 0)
         rc =
             lock_set_unity(c->first, &l->set.member[0].ask, call->req, &m->ask);
     if (rc == 0)
-        rc = attempt_take(call, &m->place);
+        rc = acquisition_take(call, &m->place);
     if (unlikely(rc != 0)) {
-        beat_free(&call->e->desk, call->beat);
+        heartbeat_free(&call->e->async, call->heartbeat);
         return rc;
     }
-    l->beat[i] = call->beat;
+    l->heartbeat[i] = call->heartbeat;
     m->ask.started = c->started;
     set_note(&l->set, m);
     return 0;
 }
 
-static void drop_beats(struct enq *e, struct lock_set *l, unsigned n)
+static void drop_heartbeats(struct enq *e, struct lock_set *l, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
-        beat_free(&e->desk, l->beat[i]);
+        heartbeat_free(&e->async, l->heartbeat[i]);
 }
 
 /* An entry for each. None is taken where one cannot be had. */
@@ -130,7 +93,7 @@ static int take_members(struct set_call *c)
         rc = explain_odds(set, odd, other);
     if (unlikely(rc != 0)) {
         set_give_back(set, i);
-        drop_beats(c->call.e, c->l, i);
+        drop_heartbeats(c->call.e, c->l, i);
     }
     return rc;
 }
@@ -141,10 +104,10 @@ static void begin_leases(struct set_call *c)
 
     for (unsigned i = 0; i < l->set.n; i++) {
         c->call.grant = &c->grants[i];
-        c->call.beat = l->beat[i];
+        c->call.heartbeat = l->heartbeat[i];
         c->call.grant->blocker.owner[0] = '\0';
         thread_count(c->call.t, COUNT_GRANTS);
-        attempt_begin_lease(&c->call, &l->set.member[i].place);
+        acquisition_begin_lease(&c->call, &l->set.member[i].place);
     }
 }
 
@@ -157,9 +120,10 @@ static int explain_refusal(struct set_call *c, int rc)
     c->call.req = c->reqs[i];
     c->call.ask = &c->call.own;
     if (lock_copy_request(&c->call.req, &c->copy[1]) != 0 ||
-        take_request(&c->call, NULL) != 0 || attempt_pack_aside(&c->call) != 0)
+        take_request(&c->call, NULL) != 0 ||
+        acquisition_pack_aside(&c->call) != 0)
         return rc;
-    attempt_explain(rc, &c->call.own, &l->blocker);
+    acquisition_explain(rc, &c->call.own, &l->blocker);
     if (rc > 0 && rc != ENQ_DEADLOCK)
         lock_set_explain(rc, i);
     return rc;
@@ -171,7 +135,7 @@ static bool tells_blocker(int rc)
         rc == ENQ_DEADLOCK || rc == ENQ_PENDING;
 }
 
-static void tell_blocker(struct set_call *c, int rc)
+static void copy_blocker(struct set_call *c, int rc)
 {
     struct lock_set *l = c->l;
 
@@ -183,8 +147,8 @@ static void tell_blocker(struct set_call *c, int rc)
 
 static int refused(struct set_call *c, int rc)
 {
-    attempt_count(c->call.t, rc);
-    tell_blocker(c, rc);
+    acquisition_count(c->call.t, rc);
+    copy_blocker(c, rc);
     return explain_refusal(c, rc);
 }
 
@@ -217,7 +181,7 @@ static int attempt(struct set_call *c)
     if (unlikely(rc != 0))
         return rc;
     if (unlikely(c->first->flags & ENQ_TEST)) {
-        drop_beats(c->call.e, c->l, set->n);
+        drop_heartbeats(c->call.e, c->l, set->n);
         rc = set_test(set);
         return rc == ENQ_OK ? rc : refused(c, rc);
     }
@@ -228,7 +192,7 @@ static int attempt(struct set_call *c)
         begin_leases(c);
         return rc;
     }
-    drop_beats(c->call.e, c->l, set->n);
+    drop_heartbeats(c->call.e, c->l, set->n);
     return refused(c, rc);
 }
 
@@ -240,11 +204,11 @@ static int attempts(struct set_call *c)
 
     if (likely(rc != ENQ_BUSY || c->first->retries == 0))
         return rc;
-    step_ms = attempt_first_step_ms(c->first);
+    step_ms = acquisition_first_step_ms(c->first);
     dice = c->call.t->ref ^ c->l->set.member[0].ask.key.hash;
     for (uint32_t left = c->first->retries; rc == ENQ_BUSY && left > 0;
          left--) {
-        attempt_pause(&step_ms, &dice);
+        acquisition_pause(&step_ms, &dice);
         rc = attempt(c);
     }
     return rc;
@@ -266,24 +230,21 @@ static void begin(struct set_call *c, struct enq *e, struct thread *t, size_t n)
     set->blocker = &c->l->blocker;
 }
 
-ENQ_API int enq_lock_set(struct enq *e, const struct enq_req *const *reqs,
-    size_t n, struct enq_grant *grants)
+int local_lock_set(struct enq *e, struct thread *t,
+    const struct enq_req *const *reqs, size_t n, struct enq_grant *grants)
 {
     struct member few[MEMBERS_FEW], *many = NULL;
     struct lock_set l;
     struct set_call c;
-    struct thread *t;
-    int rc = attachment_enter(e, &t);
+    int rc = lock_set_check(reqs, n, grants);
 
-    if (likely(rc == 0))
-        rc = lock_set_check(reqs, n, grants);
     if (likely(rc == 0) && n > MEMBERS_FEW) {
         many = malloc(n * sizeof(*many));
         if (many == NULL)
             rc = why(-ENOMEM, "out of memory for a set of %zu locks", n);
     }
     if (unlikely(rc != 0))
-        return rc == ATTACHMENT_AWAY ? away_lock_set(e, reqs, n, grants) : rc;
+        return rc;
     l.set.member = many != NULL ? many : few;
     c.reqs = reqs;
     c.grants = grants;
@@ -291,25 +252,6 @@ ENQ_API int enq_lock_set(struct enq *e, const struct enq_req *const *reqs,
     begin(&c, e, t, n);
     rc = audit(e, t, attempts(&c));
     free(many);
-    return rc;
-}
-
-ENQ_API int enq_unlock_set(struct enq *e, const struct enq_grant *grants,
-    size_t n)
-{
-    struct thread *t;
-    int rc = attachment_enter(e, &t);
-    bool away = attachment_is_away(&rc);
-
-    if (likely(rc == 0) && grants == NULL && n > 0)
-        rc = why(-EINVAL, "no grants (NULL)");
-    if (unlikely(rc != 0 || away))
-        return rc != 0 ? rc : remote_unlock_set(e->remote, grants, n);
-    rc = audit(e, t, hold_unlock_set(&e->session, t, grants, n));
-    if (unlikely(rc > 0))
-        why(rc, "cannot unlock all of the set: %s", enq_strerror(rc));
-    else if (unlikely(rc < 0))
-        why(rc, "the segment is damaged: run lockctl doctor");
     return rc;
 }
 
@@ -326,9 +268,9 @@ static struct lock_set *make(size_t n)
     return l;
 }
 
-/* One that closes a circle leaves the queue again, if it was not granted in
+/* One that closes a cycle leaves the queue again, if it was not granted in
    this very moment. */
-static int judge_circle(struct set_call *c, struct suspicion *x)
+static int check_cycle(struct set_call *c, struct suspicion *x)
 {
     struct set *set = &c->l->set;
     mono_t never = MONO_NEVER;
@@ -352,8 +294,8 @@ static int ask(struct set_call *c, struct suspicion *x)
     rc = set_lock(&c->l->set, true);
     if (rc == ENQ_PENDING) {
         set_deadline(c);
-        tell_blocker(c, rc); /* before the helper thread may look anew */
-        rc = judge_circle(c, x);
+        copy_blocker(c, rc); /* before the helper thread may look anew */
+        rc = check_cycle(c, x);
     }
     if (rc == ENQ_PENDING)
         return rc;
@@ -362,7 +304,7 @@ static int ask(struct set_call *c, struct suspicion *x)
         begin_leases(c);
         return rc;
     }
-    drop_beats(c->call.e, c->l, c->l->set.n);
+    drop_heartbeats(c->call.e, c->l, c->l->set.n);
     return refused(c, rc);
 }
 

@@ -7,7 +7,10 @@
  * and release (DECISIONS.md). All are address-free: they act on bytes mapped
  * at different addresses.
  *
- * Each use names its partner: who loads what is stored here.
+ * Each use names its partner: the function that loads what is stored here, or
+ * stores what is loaded (sync/ATOMICS.md). Loads and stores under a latch need
+ * no order; they use the macros where others read without it, and so that the
+ * crash tests see each store.
  */
 #ifndef BASE_ATOMIC_H
 #define BASE_ATOMIC_H
@@ -18,9 +21,10 @@
 #define shm_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define shm_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 
-/* A variable that is set once, by an exchange, as it looks to who has been
-   through that. Others may still try the exchange: it fails, and writes
-   nothing, but not to the thread sanitizer, for which this is atomic. */
+/* A variable that is set once, by a compare-and-swap, read by a thread that has
+   been through that: a plain load. Others may still try the swap, which fails
+   and writes nothing; the thread sanitizer calls that a race, and so gets an
+   atomic load. */
 #define shm_once(variable) (variable)
 #ifdef __has_feature
 #if __has_feature(thread_sanitizer)
@@ -30,7 +34,7 @@
 #endif
 
 /* What others may see of a value that is written without any order: under a
-   lock word, say. In the crash profile the process may die right behind each
+   latch, say. In the crash profile the process may die right behind each
    of these. */
 #define shm_store(p, v)                                                        \
     do {                                                                       \

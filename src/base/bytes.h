@@ -1,5 +1,6 @@
 /*
- * bytes.h - base: copying and reading short runs of bytes.
+ * bytes.h - base: copying and reading short runs of bytes. Private memory only,
+ * or bytes that no other thread writes: nothing here is atomic.
  *
  * Names, keys and owners are some ten bytes long. For those a call of memcpy
  * costs more than the copy: two moves that overlap do any length from 8 to 16,

@@ -2,7 +2,7 @@
  * hash.h - base: a keyed 64-bit hash of short strings.
  *
  * Multiply-and-fold over pairs of 8-byte words. Keyed by the space's random
- * seed, so that keys chosen by an outsider do not all meet in one bucket line.
+ * seed, so that keys chosen by an outsider do not all meet in one bucket.
  * Not for secrets.
  */
 #ifndef BASE_HASH_H

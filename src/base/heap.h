@@ -1,7 +1,7 @@
 /*
- * heap.h - base: whose time comes first (a binary heap of nodes that lie
- * in their owners). Room is made when an owner is made, so that nothing can
- * fail later.
+ * heap.h - base: which time comes first: a binary heap of nodes that lie in
+ * their owners. Room is reserved when an owner is made, so that heap_set()
+ * cannot fail later. No lock of its own: its owner's mutex guards it.
  */
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H

@@ -1,8 +1,8 @@
 /*
  * point.c - base: crash points, where they are built in (see point.h).
  *
- * The environment is read at each pass of a named point: a test arms one after
- * the attachment is made. That is slow, and may be: this is a test build.
+ * The environment is read once, before main(): another thread of a program
+ * that calls setenv() later may free it under getenv().
  */
 #include "base/point.h"
 
@@ -15,17 +15,31 @@
 void (*point_hook)(const struct point *);
 
 struct armed {
-    const char *variable;
+    const char *at; /* POINT or POINT:N, never freed; NULL: not armed */
     int signal;
     unsigned long passes;
 };
 
-static struct armed crash = {"ENQ_CRASH", SIGKILL, 0};
-static struct armed stop = {"ENQ_STOP", SIGSTOP, 0};
+static struct armed crash = {.signal = SIGKILL};
+static struct armed stop = {.signal = SIGSTOP};
+
+__attribute__((constructor)) static void arm_by_environment(void)
+{
+    crash.at = getenv("ENQ_CRASH");
+    stop.at = getenv("ENQ_STOP");
+    crash.at = crash.at == NULL ? NULL : strdup(crash.at);
+    stop.at = stop.at == NULL ? NULL : strdup(stop.at);
+}
+
+/* Partner: signal_if_armed(), of any thread. */
+void point_arm(const char *at)
+{
+    __atomic_store_n(&crash.at, strdup(at), __ATOMIC_RELEASE);
+}
 
 static void signal_if_armed(struct armed *a, const char *name)
 {
-    const char *armed = getenv(a->variable);
+    const char *armed = __atomic_load_n(&a->at, __ATOMIC_ACQUIRE);
     size_t n = strlen(name);
     unsigned long nth = 1;
 

@@ -35,8 +35,9 @@ static bool have_page(void)
     return shm_load_acquire(&process_page) != NULL;
 }
 
-/* The page is wiped: a new life begins, by exactly one of those who see it.
-   The parent's mutex may have been copied locked. */
+/* The page is wiped: a new life begins, by exactly one of the threads that see
+   it. The mutex is made anew, as it may have been copied locked; and
+   `inherited` tells the first thread inside to forget the parent's lists. */
 static void begin_life(void)
 {
     uint64_t *page = shm_once(process_page);
@@ -65,7 +66,7 @@ uint64_t process_enter(bool *fresh)
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     pthread_mutex_lock(&mutex);
     cancel_before = before;
-    *fresh = inherited; /* of two who come at once, the first inside */
+    *fresh = inherited; /* of two that come at once, the first inside */
     inherited = false;
     return process_life();
 }

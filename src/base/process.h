@@ -20,7 +20,7 @@ extern uint64_t *process_page; /* NULL before the first process_enter() */
 /*
  * Takes the one mutex over what the library keeps per process, and returns
  * the number of this life, never 0. In a child of fork both are new: the
- * mutex is free and *fresh is true for the first who comes, who then forgets
+ * mutex is free and *fresh is true for the first caller, which then forgets
  * the lists copied from the parent. 0: out of memory.
  */
 uint64_t process_enter(bool *fresh);

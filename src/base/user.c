@@ -60,8 +60,8 @@ int user_find(const char *text, uid_t *uid)
     getpwnam_r(text, &entry, record, sizeof(record), &found);
     if (found == NULL)
         return why(-EINVAL,
-            "there is no user \"%.64s%s\" here: give a name that this host "
-            "knows, or a number",
+            "unknown user \"%.64s%s\": give a name that this host knows, or a "
+            "number",
             WHY_CUT(text));
     *uid = found->pw_uid;
     return 0;

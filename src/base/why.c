@@ -31,9 +31,9 @@ static size_t show_byte(char *out, char byte)
 /* One line, whatever the texts are that it quotes. */
 static void keep(const char *raw)
 {
-    size_t used = 0, room = sizeof(why_text) - sizeof(mark) - sizeof("\\xHH");
+    size_t used = 0, last = sizeof(why_text) - sizeof("\\xHH...");
 
-    for (; *raw != '\0' && used < room; raw++)
+    for (; *raw != '\0' && used <= last; raw++)
         used += show_byte(why_text + used, *raw);
     why_text[used] = '\0';
     if (*raw != '\0')
@@ -57,6 +57,24 @@ void why_copy(char *out, size_t n, const char *text)
 {
     if ((size_t)snprintf(out, n, "%s", text) >= n)
         memcpy(out + n - sizeof(mark), mark, sizeof(mark));
+}
+
+void why_ms(char out[WHY_MS_BYTES], int64_t ms)
+{
+    long long s = ms / 1000, tenth = ms % 1000 / 100;
+
+    if (ms < 1000)
+        snprintf(out, WHY_MS_BYTES, "%lld ms", (long long)ms);
+    else if (s < 10 && tenth != 0)
+        snprintf(out, WHY_MS_BYTES, "%lld.%lld s", s, tenth);
+    else if (s < 60)
+        snprintf(out, WHY_MS_BYTES, "%lld s", s);
+    else if (s < 3600)
+        snprintf(out, WHY_MS_BYTES, "%lld min %lld s", s / 60, s % 60);
+    else if (s < 86400)
+        snprintf(out, WHY_MS_BYTES, "%lld h %lld min", s / 3600, s / 60 % 60);
+    else
+        snprintf(out, WHY_MS_BYTES, "%lld d %lld h", s / 86400, s / 3600 % 24);
 }
 
 void *why_later(why_words_fn *words)
@@ -86,30 +104,33 @@ static const struct {
 #undef X
 };
 
+/* Of a result that is not ours. The C library has no words for a number that is
+   no errno, large or negative: INT_MIN's is the same again. */
+static int errno_of(int result)
+{
+    return (int)-(unsigned)result;
+}
+
 ENQ_API const char *enq_strerror(int result)
 {
+    const char *text;
+
     for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++)
         if (results[i].value == result)
             return results[i].text;
-    if (result < 0 && result > -4096) {
-        const char *text = strerrordesc_np(-result);
-        if (text != NULL)
-            return text;
-    }
-    return "unknown result";
+    text = strerrordesc_np(errno_of(result));
+    return text != NULL ? text : "unknown result";
 }
 
 ENQ_API const char *enq_result_name(int result)
 {
+    const char *name;
+
     for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++)
         if (results[i].value == result)
             return results[i].name;
-    if (result < 0 && result > -4096) {
-        const char *name = strerrorname_np(-result);
-        if (name != NULL)
-            return name;
-    }
-    return "UNKNOWN";
+    name = strerrorname_np(errno_of(result));
+    return name != NULL ? name : "UNKNOWN";
 }
 
 ENQ_API int enq_version(void)

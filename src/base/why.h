@@ -5,6 +5,7 @@
 #define BASE_WHY_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 #define WHY_BYTES 2048
@@ -31,6 +32,10 @@ static inline size_t why_most(const char *text, const char *end, size_t most)
 /* A copy, which ends in "..." if n is too few. */
 void why_copy(char *out, size_t n, const char *text);
 
+/* A time as every message shows it: "250 ms", "1.5 s", "42 s", "2 min 10 s". */
+#define WHY_MS_BYTES 40
+void why_ms(char out[WHY_MS_BYTES], int64_t ms);
+
 /* Notes the sentence for enq_why() and returns `result`, so that a fault is
    explained where it is found: return why(-EINVAL, "no name"). Of texts that
    others have chosen control characters are shown as \xHH; what has no room
@@ -44,7 +49,7 @@ int why(int result, const char *format, ...)
  * own), and they are put into words when enq_why() asks. A refusal takes 80 ns
  * less.
  */
-#define WHY_FACTS_BYTES 800
+#define WHY_FACTS_BYTES 832
 typedef void why_words_fn(const void *facts, char *text, size_t n);
 void *why_later(why_words_fn *words);
 

@@ -1,5 +1,5 @@
 /*
- * bypass.c - lock: who may pass a lock set that waits (see bypass.h).
+ * bypass.c - lock: which owner may pass a lock set that waits (see bypass.h).
  */
 #include "lock/bypass.h"
 
@@ -13,11 +13,16 @@ struct wanted {
     bool found;
 };
 
+/* As see_excuse() in conflict.c: a lock of the asking owner, which is there to
+   stay, and which this member waits for. But by the owner's hash, as these are
+   the latches of another key, and the asker's request is not at hand. Its 64
+   bits are enough to tell owners apart. */
 static bool see_wanted(void *context, struct entry *e)
 {
     struct wanted *w = context;
     unsigned mode = STATE_MODE(shm_load(&e->state)) % MODES;
 
+    enq_assert(!w->found && scope_is_entered(w->s));
     if (!entry_is(e, PHASE_HELD) ||
         entry_owner_hash(w->s->map, e) != w->owner ||
         entry_over(w->s->map, e, scope_clock(w->s)) != ENQ_OK ||
@@ -28,16 +33,19 @@ static bool see_wanted(void *context, struct entry *e)
     return !w->found;
 }
 
-/* One member; *waiter leads to the next, 0: to none. */
+/* One member, under the latches of its key alone; *waiter leads to the next, 0:
+   to none. The members' links are `token`s, and any process may have damaged
+   them: entry_next_of_set() checks, and the callers count their steps. */
 static bool member_wants(struct session *s, struct thread *t,
     enq_handle *waiter, uint64_t owner, uint64_t *ticket)
 {
     struct ask ask;
-    struct grip g;
+    struct pin g;
     struct wanted w = {&g.scope, &ask, owner, false};
     struct entry *next = NULL;
 
-    if (grip_take(&g, s, t, *waiter, 0) != ENQ_OK) {
+    enq_assert(*waiter != 0 && t->n_held == 0);
+    if (pin_take(&g, s, t, *waiter, 0) != ENQ_OK) {
         *waiter = 0;
         return false;
     }
@@ -52,11 +60,16 @@ static bool member_wants(struct session *s, struct thread *t,
     return w.found;
 }
 
+/* Round the ring of members, from any of them. Between two of them no latch is
+   held, so that the set may be granted or leave meanwhile: then a link leads
+   nowhere and the walk ends. What it has found by then is out of date at worst
+   (bypass.h). */
 bool bypass_set_wants(struct session *s, struct thread *t, enq_handle waiter,
     uint64_t owner_hash, uint64_t *ticket)
 {
     enq_handle at = waiter;
 
+    enq_assert(t->n_held == 0);
     for (unsigned left = ENQ_SET_MAX; at != 0 && left > 0; left--) {
         if (member_wants(s, t, &at, owner_hash, ticket))
             return true;
@@ -81,10 +94,12 @@ void bypass_end(struct bypass *b)
     b->n = 0;
 }
 
+/* No memory: the set is not passed, as if it did not wait for this owner. */
 static bool grow(struct bypass *b)
 {
     uint64_t *more = malloc(2 * b->room * sizeof(*more));
 
+    enq_assert(b->n == b->room);
     if (more == NULL)
         return false;
     memcpy(more, b->more != NULL ? b->more : b->few, b->n * sizeof(*more));
@@ -94,11 +109,14 @@ static bool grow(struct bypass *b)
     return true;
 }
 
+/* True only for a set that was not noted before: callers ask again as long as
+   something is learned, and so come to an end. */
 bool bypass_learn(struct bypass *bypass, struct session *s, struct thread *t,
     enq_handle waiter, uint64_t owner_hash)
 {
     uint64_t ticket = 0;
 
+    enq_assert(bypass->n <= bypass->room && t->n_held == 0);
     if (owner_hash == 0 || waiter == 0 ||
         !bypass_set_wants(s, t, waiter, owner_hash, &ticket) ||
         bypass_has(bypass, ticket))

@@ -1,5 +1,11 @@
 /*
- * ids.c - lock: ids that callers brought, and those derived.
+ * ids.c - lock: ids that callers brought, and those derived (see ids.h).
+ *
+ * A derived id is its session's half and the handle, so it leads to its entry
+ * by arithmetic, without an index and without a latch; the generation says
+ * whether it does still. An id that its caller brought is looked up in the
+ * shards of ids, each under a latch of its own (RANK_ID). There it is DERIVED:
+ * recovery makes all of that anew from the entries.
  */
 #include "lock/ids.h"
 
@@ -22,19 +28,23 @@ static struct entry *find_derived(struct map *map, const char *id,
     return e;
 }
 
-/* Mostly there is none, and no need of the exact clock. */
+/* By the exact clock: what has run out has no claim. Mostly there is no entry,
+   and no clock is read. */
 static bool is_current(const struct map *map, struct entry *e)
 {
     return e != NULL && state_is_live(shm_load_acquire(&e->state)) &&
         entry_over(map, e, sys.now()) == ENQ_OK;
 }
 
+/* Both ways, as a caller may bring an id that was derived for another lock;
+   that one's entry is guarded by other latches, and may end at any moment. */
 struct entry *ids_holder_locked(struct map *map, struct spot *spot,
     const char *id)
 {
     struct entry *e = index_find_id(map, spot, id);
     uint64_t state;
 
+    enq_assert(spot->shard >= SHARDS && spot->shard < SHARDS_ALL);
     if (is_current(map, e))
         return e;
     e = find_derived(map, id, &state);
@@ -42,13 +52,14 @@ struct entry *ids_holder_locked(struct map *map, struct spot *spot,
 }
 
 /* An entry that has run out has no claim to its id any more, though it is
-   still linked: whoever meets it under its own word will drop it, and finds
-   the id another's. */
+   still linked: the scan that meets it under its own latch will drop it, and
+   finds the id another's. */
 int ids_claim_locked(struct map *map, struct spot *spot, const char *id,
     struct entry *e)
 {
     struct entry *other;
 
+    enq_assert(spot->shard >= SHARDS && spot->shard < SHARDS_ALL);
     if (ids_holder_locked(map, spot, id) != NULL)
         return ENQ_EXISTS;
     other = index_find_id(map, spot, id);
@@ -61,26 +72,30 @@ static struct entry *find_brought(struct map *map, struct thread *t,
     const char *id, uint64_t *state)
 {
     struct spot spot = spot_of_id(map, id, strlen(id) + 1);
-    uint32_t *word = &map->shards[spot.shard].word;
+    uint32_t *latch = &map->shards[spot.shard].latch;
     struct entry *e;
 
-    /* n_objects says nothing without the word: somebody may have died under
+    /* n_objects says nothing without the latch: somebody may have died under
        it, or be making it anew */
-    if (word_lock(t, word, RANK_ID) != 0)
+    if (latch_acquire(t, latch, RANK_ID) != 0)
         return NULL;
     e = index_find_id(map, &spot, id);
     if (e != NULL)
         *state = shm_load_acquire(&e->state);
-    word_unlock(t, word);
+    latch_release(t, latch);
     return e;
 }
 
+/* The latch is released before this returns: the entry may be another's by
+   then. So the handle is made of the state that was loaded under it, and a
+   caller that wants the lock pins that (pin.h), and is told if it is gone. */
 struct entry *ids_find(struct map *map, struct thread *t, const char *id,
     enq_handle *handle)
 {
     uint64_t state;
     struct entry *e = find_brought(map, t, id, &state);
 
+    enq_assert(t->n_held == 0);
     if (e == NULL)
         e = find_derived(map, id, &state);
     if (e != NULL)

@@ -10,7 +10,7 @@
 #include "lock/scope.h"
 #include "store/index.h"
 
-/* Under the word of the id's shard: the entry that has this id now, brought or
+/* Under the latch of the id's shard: the entry that has this id now, brought or
    derived; NULL. */
 struct entry *ids_holder_locked(struct map *map, struct spot *spot,
     const char *id);

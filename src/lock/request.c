@@ -5,20 +5,27 @@
 
 #include "base/point.h"
 #include "lock/bypass.h"
+#include "lock/copy_out.h"
+#include "lock/grant_scan.h"
 #include "lock/ids.h"
-#include "lock/serve.h"
-#include "lock/tell.h"
 #include "store/page.h"
 
+/* What has run out is in nobody's way, but it must be out of the table before
+   another lock is there: its old holder, which unlocks it a moment later, has
+   to find it gone (R16). And others may have waited longer for what it held: so
+   it is dropped, its waiters are granted (R8), and the request is judged again.
+   In a sound table each round drops an entry; the bound is for a damaged one.
+   */
 int request_decide(struct scope *s, const struct ask *ask,
     const struct entry *self, struct verdict *v)
 {
+    enq_assert(scope_is_entered(s));
     /* each round drops something, or is the last */
     for (uint32_t left = s->map->entries_max; left > 0; left--) {
-        int rc = judge(s, ask, self, v);
+        int rc = conflict_check(s, ask, self, v);
         if (rc != 0 || !v->over)
             return rc;
-        rc = serve(s, &ask->key, NULL);
+        rc = grant_scan(s, &ask->key, NULL);
         if (rc != 0)
             return rc;
     }
@@ -30,10 +37,12 @@ int request_decide(struct scope *s, const struct ask *ask,
 static __attribute__((noinline)) int tell_of_grant(struct scope *s,
     const struct ask *ask, struct entry *e)
 {
-    int rc = change_note_suitors(s, e);
+    int rc = transition_note_waiters(s, e);
 
-    return rc != 0 || !change_may_let_pass(s, e) ? rc
-                                                 : serve(s, &ask->key, NULL);
+    enq_assert(scope_is_entered(s));
+    return rc != 0 || !transition_may_let_pass(s, e)
+        ? rc
+        : grant_scan(s, &ask->key, NULL);
 }
 
 /* A second request with the id of a live lock is told so before anything
@@ -42,45 +51,52 @@ int request_same_id(struct scope *s, const struct ask *ask,
     struct enq_blocker *blocker)
 {
     struct spot spot = spot_of_id(s->map, ask->id, ask->id_bytes);
-    uint32_t *word = &s->map->shards[spot.shard].word;
+    uint32_t *latch = &s->map->shards[spot.shard].latch;
     struct entry *e;
-    int rc = word_lock(s->t, word, RANK_ID);
+    int rc = latch_acquire(s->t, latch, RANK_ID);
 
+    enq_assert(scope_is_entered(s) && ask->id_bytes > 0);
     if (rc != 0)
         return rc;
     e = ids_holder_locked(s->map, &spot, ask->id);
     if (e != NULL) {
         rc = ENQ_EXISTS;
         if (blocker != NULL)
-            tell_blocker(s, e, 0, blocker);
+            copy_blocker(s, e, 0, blocker);
     }
-    word_unlock(s->t, word);
+    latch_release(s->t, latch);
     return rc;
 }
 
 /* Where the object was vacant its id is found to be taken when it is placed:
-   whose it is has still to be told, if it is still his. */
+   which lock has it is still to be told. The id's latch was released in
+   between, so that it may be free by now: then nobody is named. */
 static __attribute__((noinline)) int exists(struct scope *s,
     const struct ask *ask, struct enq_blocker *blocker)
 {
     int rc;
 
+    enq_assert(scope_is_entered(s));
     s->dying = 0;
     rc = request_same_id(s, ask, blocker);
     return rc == 0 ? ENQ_EXISTS : rc;
 }
 
-/* Somebody has the object, or waits for it, or the scope is wide. */
+/* The object has entries, held or waiting, or the scope is wide. Sets what
+   place and answer need: last_due (due_at), behind (bypass), dying. */
 int request_decide_slowly(struct scope *s, const struct ask *ask,
     struct enq_blocker *blocker)
 {
     struct verdict v;
     int rc = 0;
 
+    enq_assert(scope_is_entered(s));
     s->behind = 0;
     s->dying = 0;
     if (ask->id_bytes > 0)
         rc = request_same_id(s, ask, blocker);
+    if (rc == 0 && conflict_is_none(s, ask))
+        return 0;
     if (rc == 0)
         rc = request_decide(s, ask, NULL, &v);
     if (rc != 0)
@@ -90,19 +106,24 @@ int request_decide_slowly(struct scope *s, const struct ask *ask,
         return 0;
     s->behind = verdict_set(s->map, &v);
     if (blocker != NULL)
-        tell_blocker(s, verdict_blocker(&v), v.queue, blocker);
+        copy_blocker(s, verdict_blocker(&v), v.queue, blocker);
     return ENQ_BUSY;
 }
 
-HOT int request_inside(struct scope *s, const struct ask *ask, bool queue,
-    struct entry *e, struct enq_blocker *blocker)
+/* The verdict and the step that follows from it are of one scope. `vacant` is
+   read before the transition, which makes it false. Where something is held,
+   others may wait: for the new holder that is news, and for waiters of its
+   owner perhaps a way to pass (tell_of_grant()). */
+HOT int request_hold_or_queue(struct scope *s, const struct ask *ask,
+    bool queue, struct entry *e, struct enq_blocker *blocker)
 {
     int rc = request_may(s, ask, blocker);
     bool vacant;
 
+    enq_assert(scope_is_entered(s));
     if (likely(rc == ENQ_OK)) {
         vacant = s->vacant;
-        rc = change_hold(s, ask, e);
+        rc = transition_hold(s, ask, e);
         if (unlikely(rc == ENQ_EXISTS))
             return exists(s, ask, blocker);
         /* where nobody had it, nobody waits for it */
@@ -112,9 +133,9 @@ HOT int request_inside(struct scope *s, const struct ask *ask, bool queue,
     }
     if (rc != ENQ_BUSY || !queue)
         return rc;
-    rc = change_queue(s, ask, e);
+    rc = transition_queue(s, ask, e);
     if (rc == 0)
-        rc = change_note_asked(s, ask);
+        rc = transition_note_asked(s, ask);
     return rc == 0 ? ENQ_PENDING : rc;
 }
 
@@ -122,21 +143,26 @@ void request_grow_ids(struct map *map, struct thread *t, const struct ask *ask)
 {
     struct spot spot = spot_of_id(map, ask->id, ask->id_bytes);
 
+    enq_assert(t->n_held == 0 && ask->id_bytes > 0);
     if (shm_load(&map->shards[spot.shard].cramped))
         page_add_segment(map, t, spot.shard);
 }
 
-HOT int ask_once(struct scope *s, const struct ask *ask, bool queue,
+/* The entry is still private when it is filled: PHASE_CACHED, and linked by the
+   transition only. Once the scope has been left it may be another's at once, so
+   that ticket and token are copied before. */
+HOT int request_latched(struct scope *s, const struct ask *ask, bool queue,
     struct place *place, struct enq_blocker *blocker)
 {
     struct entry *e = place->e;
     int rc = scope_enter(s, &ask->key);
 
+    enq_assert(place->e != NULL && ask->mode > 0 && ask->mode < MODES);
     if (unlikely(rc != 0))
         return rc;
     ENQ_POINT("lock.shard_locked");
     entry_fill(e, ask);
-    rc = request_inside(s, ask, queue, e, blocker);
+    rc = request_hold_or_queue(s, ask, queue, e, blocker);
     place->ticket = e->ticket;
     place->token = e->token;
     scope_leave(s);
@@ -145,7 +171,9 @@ HOT int ask_once(struct scope *s, const struct ask *ask, bool queue,
     return rc;
 }
 
-/* Refused as a lock set waits in the way: perhaps for the asker himself. */
+/* Refused as a lock set waits in the way: perhaps for the asking owner. Each
+   round learns of one set more, or is the last. It does not queue: ENQ_BUSY is
+   the answer only to a request that shall not. */
 static __attribute__((noinline)) int ask_past_sets(struct scope *s,
     const struct ask *ask, struct place *place, struct enq_blocker *blocker)
 {
@@ -153,30 +181,36 @@ static __attribute__((noinline)) int ask_past_sets(struct scope *s,
     struct bypass bypass;
     int rc = ENQ_BUSY;
 
+    enq_assert(s->t->n_held == 0);
     bypass_begin(&bypass, ask->ticket);
     s->bypass = &bypass;
     while (rc == ENQ_BUSY &&
         bypass_learn(&bypass, s->session, s->t, s->behind, owner))
-        rc = ask_once(s, ask, false, place, blocker);
+        rc = request_latched(s, ask, false, place, blocker);
     s->bypass = NULL;
     bypass_end(&bypass);
     return rc;
 }
 
+/* enq_lock() below api/. The first look decides nearly always; the rest is for
+   a request that was refused, where something can be learned with no latch
+   held. `generation` is taken before the entry is placed: a grant does not
+   change it, so that it makes the handle of whatever comes of this request. */
 int request_lock(struct session *s, struct thread *t, const struct ask *ask,
     bool queue, struct place *place, struct enq_blocker *blocker)
 {
     struct scope scope;
     int rc;
 
+    enq_assert(t->n_held == 0 && place->e != NULL);
     scope_begin(&scope, s, t);
     place->generation = STATE_GENERATION(shm_load(&place->e->state));
     ENQ_POINT("lock.entry_taken");
-    rc = ask_once(&scope, ask, queue, place, blocker);
+    rc = request_latched(&scope, ask, queue, place, blocker);
     if (likely(rc == ENQ_OK))
         return ENQ_OK;
     while (request_is_free_now(&scope, rc))
-        rc = ask_once(&scope, ask, queue, place, blocker);
+        rc = request_latched(&scope, ask, queue, place, blocker);
     if (unlikely(rc == ENQ_BUSY && scope.behind != 0))
         rc = ask_past_sets(&scope, ask, place, blocker);
     if (rc != ENQ_OK && rc != ENQ_PENDING)
@@ -184,6 +218,8 @@ int request_lock(struct session *s, struct thread *t, const struct ask *ask,
     return rc;
 }
 
+/* What has run out is dropped all the same, and its waiters are granted: no
+   trace of the request means none that others could not have caused. */
 int request_test(struct session *s, struct thread *t, const struct ask *ask,
     struct enq_blocker *blocker)
 {
@@ -192,6 +228,7 @@ int request_test(struct session *s, struct thread *t, const struct ask *ask,
     struct scope scope;
     int rc;
 
+    enq_assert(t->n_held == 0);
     bypass_begin(&bypass, ask->ticket);
     scope_begin(&scope, s, t);
     scope.bypass = &bypass;

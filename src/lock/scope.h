@@ -1,23 +1,35 @@
 /*
- * scope.h - lock: what a request must look at, and the words that guard it.
+ * scope.h - lock: what a request must look at, and the latches that guard it.
  *
  * Concrete keys are spread over shards by their hash, so that workers on
  * different products of one name never meet. Generic keys ('@') overlap many
  * keys; they live in the GATE of their name. While the gate is down (no
  * generic entry of that name, nearly always) a concrete request decides under
- * its shard's word alone: the NARROW way. While it is raised, every request
- * for that name goes the WIDE way: the gate's word first and for the whole
+ * its shard's latch alone: the NARROW way. While it is raised, every request
+ * for that name goes the WIDE way: the gate's latch first and for the whole
  * operation, then shards one at a time.
  *
  * Why no conflict is missed: a generic request holds the gate, raises it, and
- * only then visits the shards, taking each one's word; a concrete request
- * reads the gate under its shard's word. Whichever has that word first, the
+ * only then visits the shards, taking each one's latch; a concrete request
+ * reads the gate under its shard's latch. Whichever has that latch first, the
  * other sees what it did. (PostgreSQL's strong-lock counters are the same
  * idea.)
  *
- * So an entry changes only under its shard's word (a generic one's: the
- * gate's), and while the gate is raised only by whoever holds the gate as
+ * So an entry changes only under its shard's latch (a generic one's: the
+ * gate's), and while the gate is raised only in a thread that holds the gate as
  * well: in a wide scope entries of the name stand still between the steps.
+ *
+ * Where this differs from lmgr: there a conflict is read from counts in the
+ * LOCK (grantMask, waitMask); here the entries of the object are walked, as
+ * conflicts depend on owners and deadlines, too. And there a fast path keeps
+ * weak locks out of the table; here every lock is in it, as any process must
+ * find it after a death.
+ *
+ * What is in a struct scope is private to its thread, and true as long as the
+ * latches are held: `known`, `first`, `vacant` and `spot.bucket` are copies of
+ * the index, which a step of this same scope may make wrong. Each step that
+ * links or unlinks calls scope_changed(), and a lock set, of which two scopes
+ * may share a shard, calls look_anew() between its members.
  */
 #ifndef LOCK_SCOPE_H
 #define LOCK_SCOPE_H
@@ -25,7 +37,13 @@
 #include "base/point.h"
 #include "store/index.h"
 #include "store/slab.h"
-#include "sync/word.h"
+#include "sync/latch.h"
+
+/* In one byte, which scope_begin() clears. */
+enum scope_mark {
+    SCOPE_LOOKS = 1, /* in the name of a waiter: see grant_scan_looking() */
+    SCOPE_MOVED = 2, /* a waiter was granted, or has left: transition_retry() */
+};
 
 struct scope {
     struct map *map;
@@ -35,29 +53,31 @@ struct scope {
     struct gate *gate;
     bool wide;
     bool known;          /* narrow: `first` is the object's first entry */
-    struct entry *first; /* or NULL: nobody has it */
+    struct entry *first; /* or NULL: it has no entry */
     bool vacant; /* narrow: nobody has the object (decided, and not changed) */
-    mono_t last_due;   /* of those who wait for what overlaps (decided) */
+    mono_t last_due;   /* of the waiters for what overlaps (decided) */
     enq_handle behind; /* refused (decided): the lock set that waits in the way,
                           or 0 */
-    session_ref_t dying; /* refused (decided): whose lock is in the way, if
-                            that is dead and not known to be over; or 0 */
+    session_ref_t dying; /* refused (decided): the session of the lock in the
+                            way, if that is dead and not known to be over */
     const struct bypass *bypass; /* or NULL */
     mono_t now;
-    mono_t tick; /* the coarse clock, where it was read for several; or 0 */
-    bool looks;  /* in the name of one who waits: see serve_looking() */
+    mono_t tick;   /* the coarse clock, where it was read for several; or 0 */
+    uint8_t marks; /* enum scope_mark */
     uint32_t changes;
 };
 
 /*
- * R7 lets pass who is waited for. Whether a lock set waits for somebody must
- * be seen at all its keys, of which this scope guards one: so it is looked up
- * outside (lock/bypass.h), and those that wait for the asker are noted here.
+ * R7 lets an owner pass the waiters that wait for it. Whether a lock set does
+ * must be seen at all its keys, of which this scope guards one: so it is looked
+ * up outside (lock/bypass.h), and the sets that wait for the asking owner are
+ * noted here, by ticket: a ticket is never given twice, so that a note which is
+ * out of date names a set that has gone, and lets nobody else be passed.
  */
 #define BYPASS_FEW 8
 
 struct bypass {
-    uint64_t asker; /* his ticket, as in his struct ask */
+    uint64_t asker; /* its ticket, as in its struct ask */
     unsigned n, room;
     uint64_t few[BYPASS_FEW];
     uint64_t *more; /* or NULL: they are in `few` */
@@ -67,45 +87,76 @@ static inline bool bypass_has(const struct bypass *b, uint64_t ticket)
 {
     const uint64_t *tickets = b->more != NULL ? b->more : b->few;
 
+    enq_assert(b->n <= b->room);
     for (unsigned i = 0; i < b->n; i++)
         if (tickets[i] == ticket)
             return true;
     return false;
 }
 
+/*
+ * For enq_assert() only: has this thread acquired the latch? Of its own record,
+ * which debug builds keep (latch_rank_push): the latch itself is bytes of the
+ * segment, which another process may have written, and is never asserted.
+ */
+static inline bool holds_latch(const struct thread *t, const uint32_t *latch)
+{
+    unsigned i = 0;
+
+    while (i < t->n_held && t->held[i] != latch)
+        i++;
+    return i < t->n_held;
+}
+
+/* For enq_assert() only: the latch is held that makes this scope one. */
+static inline bool scope_is_entered(const struct scope *s)
+{
+    return holds_latch(s->t,
+        s->wide ? &s->gate->latch : &s->map->shards[s->spot.shard].latch);
+}
+
 HOT void scope_begin(struct scope *s, struct session *session, struct thread *t)
 {
+    enq_assert(t->map == session->map);
     s->map = session->map;
     s->t = t;
     s->session = session;
     s->bypass = NULL;
     s->tick = (mono_t){0};
-    s->looks = false;
+    s->marks = 0;
 }
 
 int scope_enter_slow(struct scope *s, bool generic);
 void scope_leave_slow(struct scope *s);
 
+/*
+ * The narrow way, if the latch is free and the gate down: two atomic operations
+ * and one load. The gate is read inside the shard's latch and never before it,
+ * or a generic request could raise the gate, pass through this shard and find
+ * it empty, all between our look and our latch.
+ */
 HOT int scope_enter_at(struct scope *s, uint32_t name_hash, uint64_t hash,
     bool generic)
 {
+    enq_assert(s->t->n_held == 0);
     s->gate = &s->map->gates[gate_of_hash(name_hash)];
     s->spot = spot_of(name_hash, hash);
     s->wide = s->vacant = s->known = false;
     s->now = (mono_t){0};
     if (likely(!generic &&
-            word_try(s->t, &s->map->shards[s->spot.shard].word, RANK_SHARD))) {
-        /* Partner: scope_raise() in scope.c. */
+            latch_try(s->t, &s->map->shards[s->spot.shard].latch,
+                RANK_SHARD))) {
+        /* Partner: scope_raise() in scope.c, ordered by this latch. */
         if (likely(shm_load_acquire(&s->gate->raised) == 0))
             return 0;
-        word_unlock(s->t, &s->map->shards[s->spot.shard].word);
+        latch_release(s->t, &s->map->shards[s->spot.shard].latch);
     }
     return scope_enter_slow(s, generic);
 }
 
 /*
  * Enters the scope of a key: that of a request, or of an entry found by its
- * handle, after scope_begin(). On 0 the words are held until
+ * handle, after scope_begin(). On 0 the latches are held until
  * scope_leave(). s->now is not set: see scope_clock(). Faults: ENQ_ECORRUPT.
  */
 HOT int scope_enter(struct scope *s, const struct key *key)
@@ -114,34 +165,40 @@ HOT int scope_enter(struct scope *s, const struct key *key)
 }
 
 /* What is read here may be of an entry used anew meanwhile: the caller looks
-   at its generation again, inside. */
+   at its generation again, inside. Partner: entry_fill(), which stores the
+   three under another latch perhaps; nothing orders the two. If they are of
+   different uses, the scope is that of neither, and the generation tells. */
 HOT int scope_enter_entry(struct scope *s, const struct entry *e)
 {
     return scope_enter_at(s, shm_load(&e->name_hash), shm_load(&e->hash),
         shm_load(&e->generic) != 0);
 }
 
-/* For who holds the words of several keys at once (wait/set.c): a gate's is
-   taken and the gate raised, until it is lowered. */
+/* For a thread that holds the latches of several keys at once (wait/set.c): a
+   gate's is acquired and the gate raised, until it is lowered. */
 int scope_raise(struct scope *s);
 void scope_lower(struct scope *s);
-/* When all words have been let go. */
+/* When all latches have been released. */
 void scope_send_wakes(struct thread *t);
 
-/* Lets go of the words; then sends the wakes. */
+/* Releases the latches; then sends the wakes. In this order, as a wake is a
+   system call, and as the waiter that it wakes wants the latch. A death in
+   between leaves a granted waiter asleep, which watches our liveness word. */
 HOT void scope_leave(struct scope *s)
 {
     struct shard *shard = &s->map->shards[s->spot.shard];
 
+    enq_assert(scope_is_entered(s));
     if (unlikely(s->wide || s->t->n_wakes > 0 || shard->cramped)) {
         scope_leave_slow(s);
         return;
     }
-    word_unlock(s->t, &shard->word);
+    latch_release(s->t, &shard->latch);
     ENQ_POINT("grant.before_wake");
 }
 
-/* The exact time, read at most once in a scope. */
+/* The exact time, read at most once in a scope: all that is judged in it is
+   judged of one moment, so that no lock runs out between two looks at it. */
 mono_t scope_clock(struct scope *s);
 
 /* The time as far as it is known for nothing: exact if that was read anyway,
@@ -160,6 +217,7 @@ static inline mono_t scope_time(const struct scope *s)
 #define TTL_EXACT_MS 60000
 static inline mono_t scope_start(struct scope *s, int64_t ttl_ms)
 {
+    enq_assert(scope_is_entered(s));
     if (unlikely(ttl_ms >= 0 && ttl_ms < TTL_EXACT_MS))
         return scope_clock(s);
     if (unlikely(s->now.ns != 0))
@@ -167,31 +225,45 @@ static inline mono_t scope_start(struct scope *s, int64_t ttl_ms)
     return likely(s->tick.ns == 0) ? sys.coarse() : s->tick;
 }
 
-/* Has this waiter waited for so long that nobody may overtake it (R7)? */
+/* Has this waiter waited for so long that nobody may overtake it (R7)? A
+   waiter's deadline_ns is the end of its bypass window, not of its wait: until
+   when it waits is known to its own thread only. */
 static inline bool scope_is_due(struct scope *s, const struct entry *e)
 {
-    return mono_reached((mono_t){e->deadline_ns}, scope_clock(s));
+    return mono_reached((mono_t){e->due_ns}, scope_clock(s));
 }
 
-/* Someone is to be woken when the words are let go. */
+/* The entry's waiter, or the session that listens to it, is to be woken when
+   the latches have been released. */
 void scope_wake(struct scope *s, struct entry *e);
 
 /*
  * Shows every live entry that overlaps the key: in a narrow scope those of
- * its own object. `see` must not lock; false stops. Faults: ENQ_ECORRUPT.
+ * its own object, in order of arrival; in a wide one those of the gate, then of
+ * one shard after the other, each under its latch. `see` must not lock; false
+ * stops. Nor must it link or unlink: the walk goes on from the entry that it
+ * has shown. What is to be dropped or granted is noted, and done afterwards.
+ * Faults: ENQ_ECORRUPT.
  */
 /* `see` false: stop. */
 typedef bool entry_see_fn(void *context, struct entry *e);
 int scope_visit(struct scope *s, const struct key *key, entry_see_fn *see,
     void *context);
 
-/* A lock for the key ends sooner than those who wait saw: they look anew, also
-   who has looked just now and does not sleep yet. Faults: ENQ_ECORRUPT. */
+/* A lock for the key ends sooner than its waiters saw: they look anew, also a
+   waiter that has looked just now and does not sleep yet. Faults:
+   ENQ_ECORRUPT. */
 int scope_wake_waiters(struct scope *s, const struct key *key);
 
 /* The first entry of a concrete key's object, in a narrow scope. Looked up
    once, until the object changes: scope_changed(). */
-struct entry *scope_object(struct scope *s, const struct key *key);
+struct entry *scope_object_slow(struct scope *s, const struct key *key);
+
+static inline struct entry *scope_object(struct scope *s, const struct key *key)
+{
+    enq_assert(!s->wide);
+    return likely(s->known) ? s->first : scope_object_slow(s, key);
+}
 
 static inline void scope_changed(struct scope *s)
 {

@@ -3,7 +3,7 @@
  *
  * I1  every live entry is in exactly one ring, of its own object or gate
  * I2  rings close, forwards and backwards, and are in order of arrival
- * I3  the index leads to each object from the line of its hash, once
+ * I3  the index leads to each object from the bucket of its hash, once
  * I4  counts (objects, waiting, raised) are those of the rings
  * I5  no two held entries conflict that overlap
  * I6  every page belongs to nobody, to a session, or to a shard
@@ -15,15 +15,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lock/conflict.h"
 #include "lock/ids.h"
-#include "lock/judge.h"
-#include "sync/word.h"
+#include "store/walk.h"
+#include "sync/latch.h"
 
 void check_note(struct check_report *report, const char *format, ...)
 {
     va_list args;
     int n;
 
+    enq_assert(report->used <= report->room);
     report->findings++;
     if (report->used + 2 > report->room)
         return;
@@ -38,6 +40,15 @@ void check_note(struct check_report *report, const char *format, ...)
     report->text[report->used] = '\0';
 }
 
+/*
+ * What one check carries along. The table is not stopped: each shard and gate
+ * is looked at under its own latch, and so in itself of one moment; nothing is
+ * compared between two of them. From an entry to its ring the way leads under
+ * the latches of its key.
+ *
+ * Nothing is mended here. A finding names the invariant and the entry;
+ * recover_all() makes all that is derived anew.
+ */
 struct check {
     struct map *map;
     struct thread *t;
@@ -48,12 +59,10 @@ struct check {
     mono_t now;
 };
 
-/*
- * Of the same owner's locks any may stand beside any: one of two cumulated E
- * may have been demoted. So only what conflicts among different owners is
- * wrong.
- */
-static bool crowd_excludes(const struct crowd *held, const struct map *map,
+/* Of the same owner's locks any may stand beside any: one of two cumulated E
+   may have been demoted, which asks nobody. So only what conflicts among
+   different owners is wrong. */
+static bool summary_excludes(const struct summary *held, const struct map *map,
     const struct ask *ask)
 {
     for (unsigned mode = 1; mode < MODES; mode++) {
@@ -69,29 +78,35 @@ static bool crowd_excludes(const struct crowd *held, const struct map *map,
 
 /* --- rings --- */
 
+/* I5 for one object: each held lock against the summary of those before it, so
+   that a ring of n is n steps and not n squared. What has run out, and is still
+   linked, is in nobody's way (R14): it is left out, by one clock for the whole
+   check. */
 static void check_conflicts(struct check *c, struct entry *first)
 {
     struct ring ring = ring_from(c->map, first);
-    struct crowd held = {0};
+    struct summary held = {0};
     struct entry *e;
     struct ask ask;
 
+    enq_assert(c->t->n_held == 1);
     while ((e = ring_next(&ring)) != NULL) {
         if (!entry_is(e, PHASE_HELD) || entry_over(c->map, e, c->now) != ENQ_OK)
             continue;
         if (!entry_ask(c->map, e, &ask))
             check_note(c->report, "entry %x: damaged texts",
                 map_ref(c->map, e));
-        else if (crowd_excludes(&held, c->map, &ask))
+        else if (summary_excludes(&held, c->map, &ask))
             check_note(c->report,
                 "I5: \"%s\": entry %x (%c) is held beside one it conflicts "
                 "with",
                 ask.key.bytes, map_ref(c->map, e), mode_letter(ask.mode));
-        crowd_add(&held, c->map, e);
+        summary_add(&held, c->map, e);
     }
 }
 
-/* The newest token of its shard or gate. */
+/* The newest token of its shard or gate. In check_member() that latch is held,
+   and next_token() stores there first: so none in the ring may be above it. */
 static uint64_t newest_token(const struct check *c, const struct entry *e)
 {
     if (entry_is_generic(e))
@@ -99,6 +114,10 @@ static uint64_t newest_token(const struct check *c, const struct entry *e)
     return shm_load(&c->map->shards[shard_of_hash(e->hash)].token);
 }
 
+/* One entry of a ring, in the order of the ring. Only the waiters' tickets are
+   compared: a held entry's may be 0, or stand for a peer (ENTRY_HEIR). A gate's
+   ring has keys of many names; whether an entry belongs to this gate is told by
+   check_linked(). */
 static void check_member(struct check *c, struct entry *first, struct entry *e,
     uint64_t *ticket)
 {
@@ -106,6 +125,7 @@ static void check_member(struct check *c, struct entry *first, struct entry *e,
     struct entry *next = at_entry(c->map, e->next);
     bool waiting = entry_is(e, PHASE_WAITING);
 
+    enq_assert(c->t->n_held == 1);
     c->linked++;
     c->waiting += waiting;
     if (next == NULL || next->prev != ref)
@@ -124,14 +144,43 @@ static void check_member(struct check *c, struct entry *first, struct entry *e,
         *ticket = e->ticket;
 }
 
+/* What the first says of the ring: enough, and it alone (lock/links.h). */
+static void check_modes(struct check *c, struct entry *first, struct entry *e)
+{
+    unsigned modes = shm_load(&first->ring_modes), mode;
+    struct ask ask;
+
+    enq_assert(c->t->n_held == 1);
+    if (e != first && shm_load(&e->ring_modes) != 0)
+        check_note(c->report,
+            "I4: entry %x says what its ring holds, and is not the first",
+            map_ref(c->map, e));
+    if (modes == 0)
+        return;
+    mode = STATE_MODE(shm_load(&e->state)) % MODES;
+    if (!entry_is(e, PHASE_HELD) || (modes & RING_HOLDS(mode)) == 0 ||
+        ((modes & RING_MIXED) == 0 && entry_ask(c->map, e, &ask) &&
+            !entry_owned_by(c->map, first, &ask)))
+        check_note(c->report,
+            "I4: entry %x is in a ring that is said to hold %#x",
+            map_ref(c->map, e), modes);
+}
+
+/* The walk is bounded by the number of entries (ring_next()): a damaged ring is
+   a finding and no endless loop (P8). Generic entries are not compared with
+   each other here, as they overlap others beside their own ring:
+   check_generic(). */
 static void check_ring(struct check *c, struct entry *first)
 {
     struct ring ring = ring_from(c->map, first);
     uint64_t ticket = 0;
     struct entry *e;
 
-    while ((e = ring_next(&ring)) != NULL)
+    enq_assert(c->t->n_held == 1);
+    while ((e = ring_next(&ring)) != NULL) {
         check_member(c, first, e, &ticket);
+        check_modes(c, first, e);
+    }
     if (ring.damaged)
         check_note(c->report, "I2: the ring of entry %x does not close",
             map_ref(c->map, first));
@@ -141,16 +190,20 @@ static void check_ring(struct check *c, struct entry *first)
 
 /* --- shards --- */
 
-static void check_object(struct check *c, uint32_t line, ref_t ref)
+/* I3 both ways: the bucket leads to an entry, and its key leads back to this
+   very entry. So an object that has two rings, or stands in a wrong bucket, is
+   found; one that stands in two is counted twice (I4). */
+static void check_object(struct check *c, uint32_t bucket, ref_t ref)
 {
     struct entry *first = at_entry(c->map, ref);
     struct spot spot;
     struct key key;
 
+    enq_assert(c->shard < SHARDS && c->t->n_held == 1);
     c->objects++;
     if (first == NULL || !entry_key(c->map, first, &key)) {
-        check_note(c->report, "I3: shard %u line %u leads to nothing (%x)",
-            c->shard, line, ref);
+        check_note(c->report, "I3: shard %u bucket %u leads to nothing (%x)",
+            c->shard, bucket, ref);
         return;
     }
     spot = spot_of(first->name_hash, first->hash);
@@ -160,55 +213,67 @@ static void check_object(struct check *c, uint32_t line, ref_t ref)
         check_ring(c, first);
 }
 
-static void check_id(struct check *c, uint32_t line, ref_t ref)
+/* An id is claimed and given up together with the entry's state, while its
+   latch is held (place_with_id(), take_out_with_id()): so under that latch each
+   id is of a live entry. */
+static void check_id(struct check *c, uint32_t bucket, ref_t ref)
 {
     struct entry *e = at_entry(c->map, ref);
     struct spot spot;
 
+    enq_assert(c->shard >= SHARDS && c->t->n_held == 1);
     c->objects++;
     if (e == NULL || !spot_of_entry_id(c->map, e, &spot) ||
         spot.shard != c->shard || !state_is_live(shm_load(&e->state)))
-        check_note(c->report, "I3: id shard %u line %u: entry %x has no id",
-            c->shard - SHARDS, line, ref);
+        check_note(c->report, "I3: id shard %u bucket %u: entry %x has no id",
+            c->shard - SHARDS, bucket, ref);
 }
 
+/* Slots, then the chain of objects that found no slot; bounded, as that may be
+   a cycle. */
 static void check_line(struct check *c, uint32_t number)
 {
-    const struct line *line = at_line(c->map, c->shard, number);
+    const struct bucket *bucket = at_bucket(c->map, c->shard, number);
     bool ids = c->shard >= SHARDS;
     uint32_t left = c->map->entries_max;
 
-    if (line == NULL) {
-        check_note(c->report, "I3: shard %u has no line %u", c->shard, number);
+    enq_assert(holds_latch(c->t, &c->map->shards[c->shard].latch));
+    if (bucket == NULL) {
+        check_note(c->report, "I3: shard %u has no bucket %u", c->shard,
+            number);
         return;
     }
-    for (unsigned i = 0; i < LINE_SLOTS; i++)
-        if (line->tag[i] != 0 || line->ref[i] != 0)
-            (ids ? check_id : check_object)(c, number, line->ref[i]);
-    for (ref_t ref = line->more; ref != 0 && left-- > 0;) {
+    for (unsigned i = 0; i < BUCKET_SLOTS; i++)
+        if (bucket->tag[i] != 0 || bucket->ref[i] != 0)
+            (ids ? check_id : check_object)(c, number, bucket->ref[i]);
+    for (ref_t ref = bucket->more; ref != 0 && left-- > 0;) {
         struct entry *e = at_entry(c->map, ref);
         (ids ? check_id : check_object)(c, number, ref);
         ref = e == NULL ? 0 : ids ? e->id_spill : e->spill;
     }
 }
 
+/* I4. Under the latch the counts are exact: each transition changes them and
+   the rings in one hold of it. The number of buckets is bounded before it is
+   used. */
 static int check_shard(struct check *c, struct thread *t)
 {
     struct shard *shard = &c->map->shards[c->shard];
-    uint32_t n_lines;
-    int rc =
-        word_lock(t, &shard->word, c->shard < SHARDS ? RANK_SHARD : RANK_ID);
+    uint32_t n_buckets;
+    int rc = latch_acquire(t, &shard->latch,
+        c->shard < SHARDS ? RANK_SHARD : RANK_ID);
 
+    enq_assert(c->shard < SHARDS_ALL);
     if (rc != 0)
         return rc;
     c->objects = c->waiting = 0;
     if (shard->n_segments == 0 || shard->n_segments > SEGMENTS_MAX ||
-        shard->n_lines < LINES_FIRST ||
-        shard->n_lines > lines_in(shard->n_segments))
-        check_note(c->report, "I3: shard %u: %u lines in %u segments", c->shard,
-            shard->n_lines, shard->n_segments);
-    n_lines = map_at_most(&shard->n_lines, lines_in(SEGMENTS_MAX));
-    for (uint32_t i = 0; i < n_lines; i++)
+        shard->n_buckets < BUCKETS_FIRST ||
+        shard->n_buckets > buckets_in(shard->n_segments))
+        check_note(c->report, "I3: shard %u: %u buckets in %u segments",
+            c->shard, shard->n_buckets, shard->n_segments);
+    n_buckets = map_at_most(&shard->n_buckets, buckets_in(SEGMENTS_MAX));
+    for (uint32_t i = 0; i < n_buckets; i++)
         check_line(c, i);
     if (c->objects != shard->n_objects)
         check_note(c->report, "I4: shard %u: %u objects, counted %u", c->shard,
@@ -216,19 +281,23 @@ static int check_shard(struct check *c, struct thread *t)
     if (c->shard < SHARDS && c->waiting != shard->n_waiting)
         check_note(c->report, "I4: shard %u: %u waiting, counted %u", c->shard,
             shard->n_waiting, c->waiting);
-    word_unlock(t, &shard->word);
+    latch_release(t, &shard->latch);
     return 0;
 }
 
 /* --- gates --- */
 
+/* `raised` counts generic entries and wide scopes under way; while we have the
+   latch there are none of those, since each holds it until it has lowered the
+   gate again. So it is the number of entries exactly. */
 static int check_gate(struct check *c, struct thread *t, uint32_t number)
 {
     struct gate *gate = &c->map->gates[number];
     uint64_t before = c->linked;
     struct entry *first;
-    int rc = word_lock(t, &gate->word, RANK_GATE);
+    int rc = latch_acquire(t, &gate->latch, RANK_GATE);
 
+    enq_assert(number < GATES);
     if (rc != 0)
         return rc;
     c->waiting = 0;
@@ -242,27 +311,28 @@ static int check_gate(struct check *c, struct thread *t, uint32_t number)
     if (gate->n_waiting != c->waiting)
         check_note(c->report, "I4: gate %u: %u waiting, counted %u", number,
             gate->n_waiting, c->waiting);
-    word_unlock(t, &gate->word);
+    latch_release(t, &gate->latch);
     return 0;
 }
 
 /* --- entries, one by one --- */
 
-struct search {
+struct use_search {
     const struct entry *wanted;
     bool found;
 };
 
 static bool see_wanted(void *context, struct entry *e)
 {
-    struct search *search = context;
+    struct use_search *search = context;
 
+    enq_assert(!search->found);
     search->found = e == search->wanted;
     return !search->found;
 }
 
-/* Still in the use that it was in when we chose whose words to take: only then
-   they are its own. */
+/* Still in the use that it was in when we chose which latches to acquire: only
+   then they are its own. */
 static bool is_same_use(const struct entry *e, uint64_t before)
 {
     uint64_t state = shm_load_acquire(&e->state);
@@ -271,15 +341,18 @@ static bool is_same_use(const struct entry *e, uint64_t before)
         STATE_GENERATION(state) == STATE_GENERATION(before);
 }
 
-/* Every live entry is reached from its key. */
+/* I1: every live entry is reached from its key. By a visit, as a request would
+   meet it. Without this an entry that is linked nowhere would be a lock that
+   blocks nobody: no walk over rings can miss it. */
 static bool check_linked(void *context, struct entry *e, uint64_t state)
 {
     struct check *c = context;
     struct scope s = {.map = c->map, .t = c->t};
-    struct search search = {e, false};
+    struct use_search search = {e, false};
     struct key key;
     bool live;
 
+    enq_assert(c->t->n_held == 0);
     if (!state_is_live(state) || scope_enter_entry(&s, e) != 0)
         return true;
     live = is_same_use(e, state);
@@ -293,8 +366,8 @@ static bool check_linked(void *context, struct entry *e, uint64_t state)
     return true;
 }
 
-/* A held entry is judged as if it asked anew, late: nobody may be in its way.
- */
+/* I5 for what is generic: a held entry is checked as if it asked anew, before
+   all waiters (ticket 0), so that only held locks can be in its way. */
 static bool check_generic(void *context, struct entry *e, uint64_t state)
 {
     struct check *c = context;
@@ -302,6 +375,7 @@ static bool check_generic(void *context, struct entry *e, uint64_t state)
     struct ask ask;
     struct verdict v;
 
+    enq_assert(c->t->n_held == 0);
     if (!entry_is_generic(e) || !entry_is(e, PHASE_HELD) ||
         entry_over(c->map, e, c->now) != ENQ_OK ||
         scope_enter_entry(&s, e) != 0)
@@ -309,7 +383,7 @@ static bool check_generic(void *context, struct entry *e, uint64_t state)
     if (is_same_use(e, state) && entry_is(e, PHASE_HELD) &&
         entry_ask(c->map, e, &ask)) {
         ask.ticket = 0;
-        if (judge(&s, &ask, e, &v) == 0 && v.holder != NULL &&
+        if (conflict_check(&s, &ask, e, &v) == 0 && v.holder != NULL &&
             !entry_owned_by(c->map, v.holder, &ask))
             check_note(c->report,
                 "I5: generic entry %x is held beside %x, which conflicts",
@@ -319,19 +393,21 @@ static bool check_generic(void *context, struct entry *e, uint64_t state)
     return true;
 }
 
+/* I6, without a latch. */
 static void check_pages(struct check *c)
 {
     for (uint32_t i = 0; i < map_pages_used(c->map); i++) {
-        struct page_info info = {shm_load(&c->map->pages[i].owner),
-            shm_load(&c->map->pages[i].kind)};
+        struct page_info info = map_page_info(c->map, i);
 
-        if (info.kind > PAGE_LINES ||
-            (info.kind == PAGE_LINES && info.owner >= SHARDS_ALL))
+        if (info.kind > PAGE_BUCKETS ||
+            (info.kind == PAGE_BUCKETS && info.owner >= SHARDS_ALL))
             check_note(c->report, "I6: page %u: kind %u, owner %x", i,
                 info.kind, info.owner);
     }
 }
 
+/* Without a latch: a damaged text counts only if the entry is in the same state
+   afterwards. Partner of the acquire: the transition's last store. */
 static bool check_texts(void *context, struct entry *e, uint64_t state)
 {
     struct check *c = context;
@@ -352,11 +428,15 @@ void check_quiet(const struct map *map, struct check_report *report)
     check_pages(&c);
 }
 
+/* Gates and shards, then each entry by itself. A latch of a dead thread is
+   recovered on the way, as by anyone (latch_acquire()), so that only what no
+   recovery mends is found. */
 int check_table(struct map *map, struct thread *t, struct check_report *report)
 {
     struct check c = {.map = map, .t = t, .report = report, .now = sys.now()};
     int rc = 0;
 
+    enq_assert(t->n_held == 0);
     for (uint32_t i = 0; i < GATES && rc == 0; i++)
         rc = check_gate(&c, t, i);
     for (c.shard = 0; c.shard < SHARDS_ALL && rc == 0; c.shard++)

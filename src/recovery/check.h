@@ -17,7 +17,7 @@ struct check_report {
 void check_note(struct check_report *report, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Looks at the whole table, a part at a time under its word. Returns: 0, with
+/* Looks at the whole table, a part at a time under its latch. Returns: 0, with
    the findings in the report. Faults: ENQ_ECORRUPT when a part cannot even be
    locked. */
 int check_table(struct map *map, struct thread *t, struct check_report *report);

@@ -12,7 +12,7 @@
 
 /*
  * Claims a slot for the calling thread, which must stay alive until
- * session_end(). Buries the dead when there is no free one.
+ * session_end(). Reaps the dead when there is no free one.
  * Faults, explained: -EAGAIN, -ENOSPC.
  */
 int session_begin(struct session *s, struct thread *t, struct map *map);

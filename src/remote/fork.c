@@ -6,11 +6,14 @@
  * A child of a bare clone(), for which no handler is run, keeps them, and one
  * that is forked in the very moment of a connect.
  */
+#include "remote/fork.h"
+
 #include <errno.h>
 #include <unistd.h>
 
 #include "base/why.h"
 #include "remote/client.h"
+#include "remote/held.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static CDS_LIST_HEAD(all);
@@ -68,7 +71,7 @@ int fork_begin(struct remote *r)
         cds_list_add(&r->all, &all);
     }
     pthread_mutex_unlock(&mutex);
-    return rc == 0 ? 0 : why(-rc, "out of memory for what fork is to do");
+    return rc == 0 ? 0 : why(-rc, "out of memory for the fork handlers");
 }
 
 void fork_end(struct remote *r)

@@ -5,15 +5,22 @@
  * no connection, is asked for when there is one again (doubts). Meanwhile our
  * own clock says when a ttl has ended: it began before the bridge's did.
  */
+#include "remote/held.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/why.h"
+#include "remote/await.h"
 #include "remote/client.h"
+#include "remote/event.h"
+#include "remote/leader.h"
+#include "remote/pending.h"
+#include "remote/sure.h"
 #include "sync/sys.h"
 
-/* Of locks that are gone the last so many are remembered, so that whoever asks
-   is told why. */
+/* So many of the last locks that are gone are remembered, so that a caller that
+   asks is told why. */
 #define GONE_KEPT 4096u
 
 bool held_begin(struct held_all *all)
@@ -22,7 +29,7 @@ bool held_begin(struct held_all *all)
     CDS_INIT_LIST_HEAD(&all->locks);
     CDS_INIT_LIST_HEAD(&all->gone);
     CDS_INIT_LIST_HEAD(&all->doubts);
-    CDS_INIT_LIST_HEAD(&all->news);
+    CDS_INIT_LIST_HEAD(&all->events);
     CDS_INIT_LIST_HEAD(&all->session.node);
     all->fd = -1;
     return number_map_begin(&all->by_handle);
@@ -35,13 +42,13 @@ static struct held *find(const struct held_all *all, enq_handle handle)
     return node == NULL ? NULL : caa_container_of(node, struct held, by_handle);
 }
 
-static void end_beat(struct held_all *all, struct held *h)
+static void end_heartbeat(struct held_all *all, struct held *h)
 {
-    if (h->beat_ms == 0)
+    if (h->heartbeat_ms == 0)
         return;
-    heap_remove(&all->beats, &h->beat);
-    heap_unreserve(&all->beats);
-    h->beat_ms = 0;
+    heap_remove(&all->heartbeats, &h->heartbeat);
+    heap_unreserve(&all->heartbeats);
+    h->heartbeat_ms = 0;
 }
 
 static void set_suspect(struct held_all *all, struct held *h, bool suspect)
@@ -52,9 +59,9 @@ static void set_suspect(struct held_all *all, struct held *h, bool suspect)
 
 static void forget(struct held_all *all, struct held *h)
 {
-    end_beat(all, h);
+    end_heartbeat(all, h);
     set_suspect(all, h, false);
-    news_drop(all, &h->news);
+    remote_event_drop(all, &h->event);
     cds_list_del(&h->doubt);
     cds_list_del(&h->node);
     number_map_remove(&all->by_handle, &h->by_handle);
@@ -70,20 +77,20 @@ void held_end(struct held_all *all)
         forget(all, h);
     cds_list_for_each_entry_safe (h, next, &all->gone, node)
         forget(all, h);
-    heap_free(&all->beats);
+    heap_free(&all->heartbeats);
     number_map_end(&all->by_handle);
     pthread_mutex_destroy(&all->mutex);
 }
 
 /* --- coming --- */
 
-static void begin_beat(struct held_all *all, struct held *h, mono_t since,
-    int64_t beat_ms)
+static void begin_heartbeat(struct held_all *all, struct held *h, mono_t since,
+    int64_t heartbeat_ms)
 {
-    if (beat_ms == 0 || heap_reserve(&all->beats) != 0)
+    if (heartbeat_ms == 0 || heap_reserve(&all->heartbeats) != 0)
         return;
-    h->beat_ms = beat_ms;
-    heap_set(&all->beats, &h->beat, mono_add_ms(since, beat_ms));
+    h->heartbeat_ms = heartbeat_ms;
+    heap_set(&all->heartbeats, &h->heartbeat, mono_add_ms(since, heartbeat_ms));
 }
 
 static void add(struct held_all *all, struct held *h, const struct want *want,
@@ -95,7 +102,7 @@ static void add(struct held_all *all, struct held *h, const struct want *want,
         forget(all, old);
     number_map_add(&all->by_handle, &h->by_handle, h->handle);
     cds_list_add_tail(&h->node, &all->locks);
-    begin_beat(all, h, since, want->beat_ms);
+    begin_heartbeat(all, h, since, want->heartbeat_ms);
 }
 
 /* Without memory for it, its bridge is asked each time. */
@@ -107,18 +114,18 @@ void held_add(struct remote *r, const struct enq_grant *g,
     if (h == NULL)
         return;
     CDS_INIT_LIST_HEAD(&h->doubt);
-    CDS_INIT_LIST_HEAD(&h->news.node);
+    CDS_INIT_LIST_HEAD(&h->event.node);
     h->handle = g->handle;
     h->token = g->token;
     h->ttl_ms = want->ttl_ms;
     h->on_death = want->on_death;
-    h->news.held_back = want->is_event;
+    h->event.held_back = want->is_event;
     h->ends = mono_add_ms(since.least, want->ttl_ms);
     h->ends_late = mono_add_ms(since.most, want->ttl_ms);
     pthread_mutex_lock(&r->held.mutex);
     add(&r->held, h, want, since.most);
     pthread_mutex_unlock(&r->held.mutex);
-    if (want->beat_ms != 0)
+    if (want->heartbeat_ms != 0)
         remote_ring(r);
 }
 
@@ -138,16 +145,28 @@ void held_show(struct held_all *all, enq_handle handle)
     struct held *h = find(all, handle);
 
     if (h != NULL)
-        news_show(all, &h->news);
+        remote_event_show(all, &h->event);
 }
 
-/* Not before its news has been read: of what was read late there are more. */
+/* It comes before all that has happened to its locks since. */
+void remote_event_result(struct remote *r, struct remote_started *s)
+{
+    const struct order *o = &s->order;
+
+    pthread_mutex_lock(&r->held.mutex);
+    remote_event_add(&r->held, &s->event, REMOTE_EVENT_RESULT);
+    for (size_t i = 0; i < o->n && s->request.result == ENQ_OK; i++)
+        held_show(&r->held, o->grants[i].handle);
+    pthread_mutex_unlock(&r->held.mutex);
+}
+
+/* Not before its event has been read: of what was read late there are more. */
 static void trim(struct held_all *all)
 {
     while (all->n_gone > GONE_KEPT) {
         struct held *h = cds_list_first_entry(&all->gone, struct held, node);
 
-        if (!cds_list_empty(&h->news.node) || h->news.held_back)
+        if (!cds_list_empty(&h->event.node) || h->event.held_back)
             return;
         forget(all, h);
     }
@@ -155,14 +174,14 @@ static void trim(struct held_all *all)
 
 static void go(struct held_all *all, struct held *h, int result)
 {
-    end_beat(all, h);
+    end_heartbeat(all, h);
     set_suspect(all, h, false);
     h->result = result;
     cds_list_del_init(&h->doubt);
     cds_list_del(&h->node);
     cds_list_add_tail(&h->node, &all->gone);
     all->n_gone++;
-    news_add(all, &h->news, NEWS_GONE);
+    remote_event_add(all, &h->event, REMOTE_EVENT_GONE);
 }
 
 void held_gone(struct remote *r, enq_handle handle, int result,
@@ -202,9 +221,9 @@ void held_told(struct remote *r, enq_handle handle, uint32_t kind,
     pthread_mutex_lock(&r->held.mutex);
     h = find(&r->held, handle);
     if (h != NULL && h->result == ENQ_OK) {
-        if (kind == NEWS_BLOCKING)
+        if (kind == REMOTE_EVENT_BLOCKING)
             put_name(h->asker, owner);
-        news_add(&r->held, &h->news, kind);
+        remote_event_add(&r->held, &h->event, kind);
     }
     pthread_mutex_unlock(&r->held.mutex);
 }
@@ -233,7 +252,7 @@ void held_promoted(struct remote *r, enq_handle handle, uint64_t token)
     pthread_mutex_unlock(&r->held.mutex);
 }
 
-static int judge(const struct remote *r, const struct held *h, mono_t now)
+static int check(const struct remote *r, const struct held *h, mono_t now)
 {
     bool release = h->on_death == ENQ_DEATH_RELEASE;
 
@@ -257,7 +276,7 @@ bool held_look(struct remote *r, enq_handle handle, int *result)
     pthread_mutex_lock(&r->held.mutex);
     h = find(&r->held, handle);
     if (h != NULL)
-        *result = judge(r, h, sys.now());
+        *result = check(r, h, sys.now());
     pthread_mutex_unlock(&r->held.mutex);
     return h != NULL;
 }
@@ -364,31 +383,31 @@ void held_doubt_again(struct remote *r, enq_handle handle)
 
 /* --- heartbeats --- */
 
-enq_handle held_next_beat(struct remote *r, mono_t now)
+enq_handle held_next_heartbeat(struct remote *r, mono_t now)
 {
     struct held_all *all = &r->held;
     struct heap_node *first;
     enq_handle handle = 0;
 
     pthread_mutex_lock(&all->mutex);
-    first = heap_first(&all->beats);
+    first = heap_first(&all->heartbeats);
     if (first != NULL && mono_reached(first->at, now)) {
-        struct held *h = caa_container_of(first, struct held, beat);
+        struct held *h = caa_container_of(first, struct held, heartbeat);
 
-        heap_set(&all->beats, first, mono_add_ms(now, h->beat_ms));
+        heap_set(&all->heartbeats, first, mono_add_ms(now, h->heartbeat_ms));
         handle = h->handle;
     }
     pthread_mutex_unlock(&all->mutex);
     return handle;
 }
 
-mono_t held_first_beat(struct remote *r)
+mono_t held_first_heartbeat(struct remote *r)
 {
     struct heap_node *first;
     mono_t at = MONO_NEVER;
 
     pthread_mutex_lock(&r->held.mutex);
-    first = heap_first(&r->held.beats);
+    first = heap_first(&r->held.heartbeats);
     if (first != NULL)
         at = first->at;
     pthread_mutex_unlock(&r->held.mutex);

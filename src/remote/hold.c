@@ -1,19 +1,25 @@
 /*
- * hold.c - remote: what can be done at a bridge with a lock once there is one.
+ * hold.c - remote: what can be done at a bridge with a lock (see hold.h).
  */
+#include "remote/hold.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/why.h"
-#include "remote/answer.h"
-#include "remote/ask.h"
+#include "channel/answer.h"
+#include "channel/ask.h"
+#include "remote/await.h"
 #include "remote/client.h"
+#include "remote/held.h"
+#include "remote/pending.h"
+#include "remote/window.h"
 
-static struct call *begin(const char *op, enq_handle handle, uint64_t token)
+static struct pending *begin(enum op op, enq_handle handle, uint64_t token)
 {
-    struct call *c = call_new(op);
+    struct pending *c = pending_new(op);
 
     if (c == NULL)
         return NULL;
@@ -23,9 +29,9 @@ static struct call *begin(const char *op, enq_handle handle, uint64_t token)
     return c;
 }
 
-static int finish(struct remote *r, struct call *c)
+static int finish(struct remote *r, struct pending *c)
 {
-    return c == NULL ? -ENOMEM : call_ask(r, c, 0, SLACK_MS);
+    return c == NULL ? -ENOMEM : pending_ask(r, c, 0, SLACK_MS);
 }
 
 /* Why a lock is gone. */
@@ -50,7 +56,7 @@ static bool is_gone(int result)
  * It may have been done when it was sent first, and so long ago that the bridge
  * has forgotten that: then it says that there is no such lock.
  */
-static void take_unlock(struct remote *r, struct call *c,
+static void take_unlock(struct remote *r, struct pending *c,
     const struct answer *a)
 {
     if (c->again && a->result == ENQ_NOTHELD &&
@@ -62,7 +68,7 @@ static void take_unlock(struct remote *r, struct call *c,
 
 int remote_unlock(struct remote *r, enq_handle handle, uint64_t token)
 {
-    struct call *c = begin("2", handle, token);
+    struct pending *c = begin(OP_UNLOCK, handle, token);
 
     if (c != NULL)
         c->take = take_unlock;
@@ -74,7 +80,8 @@ struct given {
     size_t n;
 };
 
-static void take_unset(struct remote *r, struct call *c, const struct answer *a)
+static void take_unset(struct remote *r, struct pending *c,
+    const struct answer *a)
 {
     const struct given *given = c->to;
 
@@ -88,7 +95,7 @@ static int unlock_some(struct remote *r, const struct enq_grant *grants,
     size_t n)
 {
     struct given given = {grants, n};
-    struct call *c = call_new("unset");
+    struct pending *c = pending_new(OP_UNSET);
 
     if (c == NULL)
         return -ENOMEM;
@@ -96,7 +103,7 @@ static int unlock_some(struct remote *r, const struct enq_grant *grants,
     c->take = take_unset;
     if (ask_grants(&c->ask, grants, n) > 0)
         return finish(r, c);
-    call_free(c);
+    pending_free(c);
     return ENQ_OK; /* nothing to give back */
 }
 
@@ -121,7 +128,7 @@ int remote_unlock_set(struct remote *r, const struct enq_grant *grants,
 
 /* --- changes --- */
 
-static void take_promote(struct remote *r, struct call *c,
+static void take_promote(struct remote *r, struct pending *c,
     const struct answer *a)
 {
     struct enq_grant *grant = c->to;
@@ -139,7 +146,7 @@ static void take_promote(struct remote *r, struct call *c,
 int remote_promote(struct remote *r, enq_handle handle, uint64_t token,
     struct enq_grant *grant)
 {
-    struct call *c = begin("3", handle, token);
+    struct pending *c = begin(OP_PROMOTE, handle, token);
 
     grant->handle = handle;
     grant->blocker.owner[0] = '\0';
@@ -150,7 +157,7 @@ int remote_promote(struct remote *r, enq_handle handle, uint64_t token,
     return finish(r, c);
 }
 
-static void take_change(struct remote *r, struct call *c,
+static void take_change(struct remote *r, struct pending *c,
     const struct answer *a)
 {
     if (is_gone(a->result))
@@ -159,14 +166,15 @@ static void take_change(struct remote *r, struct call *c,
 
 int remote_demote(struct remote *r, enq_handle handle, uint64_t token)
 {
-    struct call *c = begin("demote", handle, token);
+    struct pending *c = begin(OP_DEMOTE, handle, token);
 
     if (c != NULL)
         c->take = take_change;
     return finish(r, c);
 }
 
-static void take_renew(struct remote *r, struct call *c, const struct answer *a)
+static void take_renew(struct remote *r, struct pending *c,
+    const struct answer *a)
 {
     if (a->result == ENQ_OK)
         held_renewed(r, c->handle, c->sent_at, c->ttl_ms);
@@ -177,7 +185,7 @@ static void take_renew(struct remote *r, struct call *c, const struct answer *a)
 int remote_renew(struct remote *r, enq_handle handle, uint64_t token,
     int64_t ttl_ms)
 {
-    struct call *c = begin("renew", handle, token);
+    struct pending *c = begin(OP_RENEW, handle, token);
 
     if (c != NULL) {
         ask_timeout(&c->ask, ttl_ms);
@@ -200,7 +208,7 @@ static bool is_up(struct remote *r)
 static int why_suspect(const struct remote *r)
 {
     return why(ENQ_ELEASE,
-        "%s has not answered for the grace period: the lock may be another's",
+        "%s has not answered for the grace period: another may have the lock",
         r->name);
 }
 
@@ -209,7 +217,7 @@ int remote_valid(struct remote *r, enq_handle handle)
     int rc;
 
     if (!held_look(r, handle, &rc) || (rc == ENQ_PENDING && is_up(r)))
-        return finish(r, begin("valid", handle, 0));
+        return finish(r, begin(OP_VALID, handle, 0));
     if (rc == ENQ_PENDING || rc == ENQ_ELEASE)
         return why_suspect(r);
     return rc == ENQ_OK
@@ -221,33 +229,33 @@ int remote_check(struct remote *r, const char *name, const char *const *key,
     uint64_t token)
 {
     static const char *const none[] = {NULL};
-    struct call *c;
-    int rc = ask_judge("name", name);
+    struct pending *c;
+    int rc = ask_check("name", name);
 
     for (unsigned i = 0; rc == 0 && key != NULL && key[i] != NULL; i++)
-        rc = ask_judge("field", key[i]);
+        rc = ask_check("field", key[i]);
     if (rc != 0)
         return rc;
-    c = call_new("check");
+    c = pending_new(OP_CHECK);
     if (c != NULL) {
         ask_key(&c->ask, name, key == NULL ? none : key);
-        text_member_big(&c->ask, "TOKEN", token);
+        text_member_big(&c->ask, WIRE_TOKEN, token);
     }
     return finish(r, c);
 }
 
 /* --- by id --- */
 
-static struct call *begin_id(const char *op, const char *id)
+static struct pending *begin_id(enum op op, const char *id)
 {
-    struct call *c = call_new(op);
+    struct pending *c = pending_new(op);
 
     if (c != NULL)
-        text_member_text(&c->ask, "lockUUID", id);
+        text_member_text(&c->ask, WIRE_lockUUID, id);
     return c;
 }
 
-static void take_handle(struct remote *r, struct call *c,
+static void take_handle(struct remote *r, struct pending *c,
     const struct answer *a)
 {
     (void)r;
@@ -256,12 +264,12 @@ static void take_handle(struct remote *r, struct call *c,
 
 int remote_find(struct remote *r, const char *id, enq_handle *handle)
 {
-    struct call *c;
-    int rc = ask_judge("id", id);
+    struct pending *c;
+    int rc = ask_check("id", id);
 
     if (rc != 0)
         return rc;
-    c = begin_id("find", id);
+    c = begin_id(OP_FIND, id);
     if (c != NULL) {
         c->take = take_handle;
         c->to = handle;
@@ -269,7 +277,7 @@ int remote_find(struct remote *r, const char *id, enq_handle *handle)
     return finish(r, c);
 }
 
-static void take_id(struct remote *r, struct call *c, const struct answer *a)
+static void take_id(struct remote *r, struct pending *c, const struct answer *a)
 {
     (void)r;
     snprintf(c->to, ENQ_ID_BYTES, "%s", a->id);
@@ -277,7 +285,7 @@ static void take_id(struct remote *r, struct call *c, const struct answer *a)
 
 int remote_id(struct remote *r, enq_handle handle, char *id)
 {
-    struct call *c = begin("id", handle, 0);
+    struct pending *c = begin(OP_ID, handle, 0);
 
     if (c != NULL) {
         c->take = take_id;
@@ -288,7 +296,7 @@ int remote_id(struct remote *r, enq_handle handle, char *id)
 
 /* Its ttl is not told, nor what shall become of it: for that its bridge is
    asked each time. */
-static void take_adopted(struct remote *r, struct call *c,
+static void take_adopted(struct remote *r, struct pending *c,
     const struct answer *a)
 {
     struct enq_grant *grant = c->to;
@@ -303,12 +311,12 @@ static void take_adopted(struct remote *r, struct call *c,
 
 int remote_adopt(struct remote *r, const char *id, struct enq_grant *grant)
 {
-    struct call *c;
-    int rc = ask_judge("id", id);
+    struct pending *c;
+    int rc = ask_check("id", id);
 
     if (rc != 0)
         return rc;
-    c = begin_id("adopt", id);
+    c = begin_id(OP_ADOPT, id);
     grant->blocker.owner[0] = '\0';
     if (c != NULL) {
         c->take = take_adopted;
@@ -319,7 +327,7 @@ int remote_adopt(struct remote *r, const char *id, struct enq_grant *grant)
 
 int remote_break(struct remote *r, const char *id)
 {
-    int rc = ask_judge("id", id);
+    int rc = ask_check("id", id);
 
-    return rc != 0 ? rc : finish(r, begin_id("break", id));
+    return rc != 0 ? rc : finish(r, begin_id(OP_BREAK, id));
 }

@@ -1,14 +1,19 @@
 /*
- * look.c - remote: looking at the table of a bridge.
+ * look.c - remote: looking at the table of a bridge (see look.h).
  */
+#include "remote/look.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/why.h"
-#include "remote/answer.h"
-#include "remote/ask.h"
+#include "channel/answer.h"
+#include "channel/ask.h"
+#include "remote/await.h"
 #include "remote/client.h"
+#include "remote/held.h"
+#include "remote/pending.h"
 
 struct listing {
     struct enq_info *infos; /* or */
@@ -16,7 +21,8 @@ struct listing {
     size_t n, got, total;
 };
 
-static void take_list(struct remote *r, struct call *c, const struct answer *a)
+static void take_list(struct remote *r, struct pending *c,
+    const struct answer *a)
 {
     struct listing *l = c->to;
 
@@ -29,26 +35,26 @@ static void take_list(struct remote *r, struct call *c, const struct answer *a)
 }
 
 /* The bridge has a limit of its own. */
-static int judge(struct remote *r, const struct listing *l)
+static int check(struct remote *r, const struct listing *l)
 {
     if (l->got >= l->n || l->got >= l->total)
         return ENQ_OK;
     return why(-EMSGSIZE,
-        "%s lists %zu entries at most (--list-max), and there are %zu", r->name,
+        "%s lists at most %zu entries (--list-max), but there are %zu", r->name,
         l->got, l->total);
 }
 
-static int ask_list(struct remote *r, struct call *c, struct listing *l,
+static int ask_list(struct remote *r, struct pending *c, struct listing *l,
     size_t *total)
 {
     int rc;
 
-    text_member_number(&c->ask, "limit", (int64_t)l->n);
+    text_member_number(&c->ask, WIRE_limit, (int64_t)l->n);
     c->take = take_list;
     c->to = l;
-    rc = call_ask(r, c, 0, SLACK_LOOK_MS);
+    rc = pending_ask(r, c, 0, SLACK_LOOK_MS);
     if (rc == ENQ_OK)
-        rc = judge(r, l);
+        rc = check(r, l);
     if (rc == ENQ_OK && total != NULL)
         *total = l->total;
     return rc;
@@ -58,20 +64,20 @@ int remote_list(struct remote *r, const char *name, const char *owner,
     struct enq_info *out, size_t n, size_t *total)
 {
     struct listing l = {out, NULL, n, 0, 0};
-    struct call *c;
-    int rc = ask_judge("name", name);
+    struct pending *c;
+    int rc = ask_check("name", name);
 
     if (rc == 0)
-        rc = ask_judge("owner", owner);
+        rc = ask_check("owner", owner);
     if (rc != 0)
         return rc;
-    c = call_new("4");
+    c = pending_new(OP_LIST);
     if (c == NULL)
         return -ENOMEM;
     if (name != NULL)
-        text_member_text(&c->ask, "lockName", name);
+        text_member_text(&c->ask, WIRE_lockName, name);
     if (owner != NULL)
-        text_member_text(&c->ask, "lockOwner", owner);
+        text_member_text(&c->ask, WIRE_lockOwner, owner);
     return ask_list(r, c, &l, total);
 }
 
@@ -79,12 +85,13 @@ int remote_graph(struct remote *r, struct enq_edge *out, size_t n,
     size_t *total)
 {
     struct listing l = {NULL, out, n, 0, 0};
-    struct call *c = call_new("graph");
+    struct pending *c = pending_new(OP_GRAPH);
 
     return c == NULL ? -ENOMEM : ask_list(r, c, &l, total);
 }
 
-static void take_stat(struct remote *r, struct call *c, const struct answer *a)
+static void take_stat(struct remote *r, struct pending *c,
+    const struct answer *a)
 {
     (void)r;
     if (a->result == ENQ_OK)
@@ -93,13 +100,13 @@ static void take_stat(struct remote *r, struct call *c, const struct answer *a)
 
 int remote_stat(struct remote *r, struct enq_stats *out)
 {
-    struct call *c = call_new("stat");
+    struct pending *c = pending_new(OP_STAT);
 
     if (c == NULL)
         return -ENOMEM;
     c->take = take_stat;
     c->to = out;
-    return call_ask(r, c, 0, SLACK_LOOK_MS);
+    return pending_ask(r, c, 0, SLACK_LOOK_MS);
 }
 
 struct examination {
@@ -108,7 +115,7 @@ struct examination {
     int64_t findings;
 };
 
-static void take_report(struct remote *r, struct call *c,
+static void take_report(struct remote *r, struct pending *c,
     const struct answer *a)
 {
     struct examination *x = c->to;
@@ -121,14 +128,14 @@ static void take_report(struct remote *r, struct call *c,
 int remote_doctor(struct remote *r, char *report, size_t n)
 {
     struct examination x = {report, n, 0};
-    struct call *c = call_new("doctor");
+    struct pending *c = pending_new(OP_DOCTOR);
     int rc;
 
     if (c == NULL)
         return -ENOMEM;
     c->take = take_report;
     c->to = &x;
-    rc = call_ask(r, c, 0, SLACK_LOOK_MS);
+    rc = pending_ask(r, c, 0, SLACK_LOOK_MS);
     if (rc == ENQ_OK && x.findings > 0)
         return why((int)x.findings, "%lld findings at %s",
             (long long)x.findings, r->name);

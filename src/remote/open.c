@@ -1,6 +1,8 @@
 /*
- * open.c - remote: an attachment to a bridge begins and ends.
+ * open.c - remote: an attachment to a bridge begins and ends (see open.h).
  */
+#include "remote/open.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +15,16 @@
 #include "base/process.h"
 #include "base/spawn.h"
 #include "base/why.h"
+#include "remote/await.h"
 #include "remote/client.h"
+#include "remote/event.h"
+#include "remote/fork.h"
+#include "remote/held.h"
+#include "remote/leader.h"
+#include "remote/pending.h"
+#include "remote/reader.h"
+#include "remote/sure.h"
+#include "remote/window.h"
 #include "sync/sys.h"
 
 #define GRACE_DEFAULT_MS 10000
@@ -36,14 +47,6 @@ bool remote_is_ours(const struct remote *r)
 const char *remote_name(const struct remote *r)
 {
     return r->name;
-}
-
-void remote_ring(struct remote *r)
-{
-    uint64_t one = 1;
-
-    while (syscall(SYS_write, r->bell, &one, sizeof(one)) < 0 && errno == EINTR)
-        continue;
 }
 
 /* --- begin --- */
@@ -81,8 +84,9 @@ static int start_reader(struct remote *r)
 {
     int rc = spawn_thread(&r->reader, STACK_BYTES, reader_main, r);
 
-    return rc == 0 ? 0
-                   : why(-rc, "no thread for %s: %s", r->name, strerror(rc));
+    return rc == 0
+        ? 0
+        : why(-rc, "cannot start a thread for %s: %s", r->name, strerror(rc));
 }
 
 /* Its first connection, or why there is none. */
@@ -105,20 +109,22 @@ static int wait_for_link(struct remote *r)
 
 static void drop_all(struct remote *r)
 {
-    struct call *c, *next;
+    struct pending *c, *next;
     struct held_all *all = &r->held;
 
     cds_list_for_each_entry_safe (c, next, &r->sent, node)
-        call_free(c);
+        pending_free(c);
     cds_list_for_each_entry_safe (c, next, &r->unsent, node)
-        call_free(c);
-    while (!cds_list_empty(&all->news)) {
-        struct news *news = cds_list_first_entry(&all->news, struct news, node);
-        bool result = news->kinds == NEWS_RESULT;
+        pending_free(c);
+    while (!cds_list_empty(&all->events)) {
+        struct remote_event *event =
+            cds_list_first_entry(&all->events, struct remote_event, node);
+        bool result = event->kinds == REMOTE_EVENT_RESULT;
 
-        news_drop(all, news);
+        remote_event_drop(all, event);
         if (result)
-            call_free(&caa_container_of(news, struct started, news)->call);
+            pending_free(&caa_container_of(event, struct remote_started, event)
+                              ->request);
     }
 }
 
@@ -126,7 +132,7 @@ static void end(struct remote *r)
 {
     drop_all(r);
     held_end(&r->held);
-    number_map_end(&r->calls);
+    number_map_end(&r->pending);
     text_free(&r->out);
     text_free(&r->in);
     free(r->values);
@@ -154,7 +160,7 @@ static struct remote *make(void)
     r->dice = (uint64_t)sys.now().ns ^ (uintptr_t)r;
     r->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     r->request_bytes = INT64_MAX;
-    if (held_begin(&r->held) && number_map_begin(&r->calls))
+    if (held_begin(&r->held) && number_map_begin(&r->pending))
         return r;
     end(r);
     return NULL;
@@ -165,7 +171,7 @@ static int begin(struct remote *r, const struct remote_wish *wish)
     int rc = take_wish(r, wish);
 
     if (rc == 0 && r->bell < 0)
-        rc = why(-EMFILE, "no descriptor for %s", r->name);
+        rc = why(-EMFILE, "no descriptor left for %s", r->name);
     if (rc == 0)
         rc = fork_begin(r);
     if (rc != 0)
@@ -198,16 +204,16 @@ int remote_open(struct remote **out, const struct remote_wish *wish)
 /* Its locks are given back before we return, if the bridge can be reached. */
 static void say_goodbye(struct remote *r)
 {
-    struct call *c;
+    struct pending *c;
     bool up;
 
     pthread_mutex_lock(&r->mutex);
     up = r->phase == LINK_UP;
     r->leaving = true;
     pthread_mutex_unlock(&r->mutex);
-    c = up ? call_new("goodbye") : NULL;
+    c = up ? pending_new(OP_GOODBYE) : NULL;
     if (c != NULL)
-        (void)call_ask(r, c, 0, GOODBYE_MS);
+        (void)pending_ask(r, c, 0, GOODBYE_MS);
 }
 
 void remote_close(struct remote *r)

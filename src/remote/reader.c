@@ -4,6 +4,8 @@
  * does, and connects anew. All signals are blocked in it, and it sleeps in
  * poll().
  */
+#include "remote/reader.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -13,10 +15,19 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "remote/answer.h"
-#include "remote/ask.h"
+#include "channel/answer.h"
+#include "channel/ask.h"
+#include "channel/link.h"
 #include "remote/client.h"
-#include "remote/link.h"
+#include "remote/event.h"
+#include "remote/fork.h"
+#include "remote/greet.h"
+#include "remote/held.h"
+#include "remote/leader.h"
+#include "remote/pending.h"
+#include "remote/receive.h"
+#include "remote/sure.h"
+#include "remote/window.h"
 #include "sync/sys.h"
 
 /* Between two attempts to connect: full jitter, so that a thousand clients of
@@ -35,16 +46,16 @@ static void greet(struct remote *r, int fd)
 {
     struct text t = {0};
 
-    ask_begin(&t, "hello");
-    text_member_number(&t, "version", 1);
-    text_member_number(&t, "grace", r->grace_ms);
-    text_member_text(&t, "owner", r->owner);
+    ask_begin(&t, OP_HELLO);
+    text_member_number(&t, WIRE_version, 1);
+    text_member_number(&t, WIRE_grace, r->grace_ms);
+    text_member_text(&t, WIRE_owner, r->owner);
     if (r->secret != NULL)
-        text_member_text(&t, "token", r->secret);
+        text_member_text(&t, WIRE_token, r->secret);
     if (r->session[0] != '\0')
-        text_member_text(&t, "session", r->session);
+        text_member_text(&t, WIRE_session, r->session);
     pthread_mutex_lock(&r->mutex);
-    r->hello = ++r->n_calls;
+    r->hello = ++r->n_requests;
     ask_end(&t, r->hello);
     r->phase = LINK_GREETING;
     fork_opened(r, fd);
@@ -52,67 +63,40 @@ static void greet(struct remote *r, int fd)
     r->n_links++;
     r->out.n = r->out_at = 0;
     text_put(&r->out, t.bytes, t.n);
-    r->said_at = r->heard_at = r->pinged_at = r->greeted_at = sys.now();
-    if (t.failed || !call_flush(r))
+    r->said_at = r->received_at = r->pinged_at = r->greeted_at = sys.now();
+    if (t.failed || !pending_flush(r))
         shutdown(fd, SHUT_RDWR);
     pthread_mutex_unlock(&r->mutex);
     text_free(&t);
 }
 
-/* Of a session that was suspect not before its locks have been asked for. */
-static void tell_connected(struct remote *r)
-{
-    r->sure.suspect = held_has_suspects(r);
-    if (!r->sure.suspect)
-        news_session(r, ENQ_OK);
-}
-
-/* Under the mutex. */
-static void begin_session(struct remote *r, const struct answer *a)
-{
-    bool resumed = r->session[0] != '\0' && a->resumed &&
-        strcmp(r->session, a->session) == 0;
-
-    if (resumed)
-        held_doubt_all(r, r->sure.suspect || sure_is_over(r, sys.now()));
-    else
-        held_session_over(r);
-    if (!resumed)
-        call_forget_session(r);
-    snprintf(r->session, sizeof(r->session), "%s", a->session);
-    sure_greeted(r, a->grace_ms, r->greeted_at); /* after what has gone */
-    r->keepalive_ms = a->keepalive_ms > 0 ? a->keepalive_ms : 5000;
-    r->request_bytes = a->request_bytes > 0 ? a->request_bytes : INT64_MAX;
-    r->list_entries = a->list_entries;
-    r->phase = LINK_UP;
-    r->pause_ms = 0;
-    call_send_again(r);
-    pthread_cond_broadcast(&r->turn);
-    if (r->n_links > 1)
-        tell_connected(r);
-}
-
-int remote_greeted(struct remote *r, const struct answer *a)
-{
-    int rc = 0;
-
-    pthread_mutex_lock(&r->mutex);
-    if (a->rc == NULL || a->event != NULL || a->number != r->hello) {
-        remote_note(r, -EPROTO, "what answers there is no enq-bridge");
-        rc = -EPROTO;
-    } else if (a->rc[0] != '0' || a->session == NULL) {
-        remote_note(r, -ECONNREFUSED, a->msg);
-        rc = -ECONNREFUSED;
-    } else {
-        begin_session(r, a);
-    }
-    pthread_mutex_unlock(&r->mutex);
-    return rc;
-}
-
 /* --- what time brings --- */
 
-static void take_doubt(struct remote *r, struct call *c, const struct answer *a)
+static bool is_suspect(struct remote *r, mono_t now)
+{
+    bool down;
+
+    pthread_mutex_lock(&r->mutex);
+    down = sure_has_to_ask(r) && r->phase != LINK_UP;
+    pthread_mutex_unlock(&r->mutex);
+    return down || sure_is_over(r, now) || held_has_suspects(r);
+}
+
+/* Tells when the session becomes suspect, and when it is ours again. Then: when
+   to come back for that. */
+static mono_t watch_session(struct remote *r, mono_t now)
+{
+    bool suspect = is_suspect(r, now);
+
+    if (suspect != r->sure.suspect) {
+        r->sure.suspect = suspect;
+        remote_event_session(r, suspect ? ENQ_ELEASE : ENQ_OK);
+    }
+    return suspect ? MONO_NEVER : sure_until(r);
+}
+
+static void take_doubt(struct remote *r, struct pending *c,
+    const struct answer *a)
 {
     if (a->result > 0)
         held_gone(r, c->handle, a->result, a->owner);
@@ -122,7 +106,8 @@ static void take_doubt(struct remote *r, struct call *c, const struct answer *a)
         held_confirm(r, c->handle);
 }
 
-static void take_beat(struct remote *r, struct call *c, const struct answer *a)
+static void take_heartbeat(struct remote *r, struct pending *c,
+    const struct answer *a)
 {
     if (a->result == ENQ_OK)
         held_renewed(r, c->handle, c->sent_at, 0);
@@ -130,17 +115,17 @@ static void take_beat(struct remote *r, struct call *c, const struct answer *a)
         held_gone(r, c->handle, a->result, a->owner);
 }
 
-static bool post_about(struct remote *r, enq_handle handle, const char *op,
-    call_take_fn *take)
+static bool post_about(struct remote *r, enq_handle handle, enum op op,
+    pending_take_fn *take)
 {
-    struct call *c = call_new(op);
+    struct pending *c = pending_new(op);
 
     if (c == NULL)
         return false;
     ask_grant(&c->ask, handle, 0);
     c->handle = handle;
     c->take = take;
-    call_post(r, c);
+    pending_post(r, c);
     return true;
 }
 
@@ -158,10 +143,10 @@ static void do_what_is_due(struct remote *r, mono_t now)
 {
     enq_handle handle;
 
-    while ((handle = held_next_beat(r, now)) != 0)
-        (void)post_about(r, handle, "renew", take_beat);
+    while ((handle = held_next_heartbeat(r, now)) != 0)
+        (void)post_about(r, handle, OP_RENEW, take_heartbeat);
     while (has_room(r) && (handle = held_next_doubt(r)) != 0)
-        if (!post_about(r, handle, "valid", take_doubt)) {
+        if (!post_about(r, handle, OP_VALID, take_doubt)) {
             held_doubt_again(r, handle);
             return;
         }
@@ -169,11 +154,11 @@ static void do_what_is_due(struct remote *r, mono_t now)
 
 static void ping(struct remote *r, mono_t now)
 {
-    struct call *c = has_room(r) ? call_new("ping") : NULL;
+    struct pending *c = has_room(r) ? pending_new(OP_PING) : NULL;
 
     r->pinged_at = now;
     if (c != NULL)
-        call_post(r, c);
+        pending_post(r, c);
 }
 
 /* When to ping next: when nothing was said, heard, or asked and answered, for
@@ -185,18 +170,18 @@ static mono_t next_ping(struct remote *r)
     int64_t ms;
 
     pthread_mutex_lock(&r->mutex);
-    since = mono_min(mono_min(r->said_at, r->heard_at), r->sure.at);
+    since = mono_min(mono_min(r->said_at, r->received_at), r->sure.at);
     ms = sure_ping_ms(r);
     pthread_mutex_unlock(&r->mutex);
     return mono_add_ms(mono_max(since, r->pinged_at), ms);
 }
 
-static mono_t last_heard(struct remote *r)
+static mono_t last_received(struct remote *r)
 {
     mono_t at;
 
     pthread_mutex_lock(&r->mutex);
-    at = r->heard_at;
+    at = r->received_at;
     pthread_mutex_unlock(&r->mutex);
     return at;
 }
@@ -204,24 +189,23 @@ static mono_t last_heard(struct remote *r)
 /* 0, or why it is over. @again: when to come back. */
 static int tend(struct remote *r, mono_t *again)
 {
-    mono_t now = sys.now(), heard_at = last_heard(r), ends;
-    mono_t suspect_at = sure_watch(r, now);
+    mono_t now = sys.now(), received_at = last_received(r), ends;
+    mono_t suspect_at = watch_session(r, now);
 
     if (r->phase == LINK_GREETING) {
-        ends = mono_add_ms(heard_at, GREETING_MS);
+        ends = mono_add_ms(received_at, GREETING_MS);
         *again = mono_min(ends, suspect_at);
         return mono_reached(ends, now)
-            ? remote_broken(r, -ETIMEDOUT, "what is there does not answer")
+            ? remote_broken(r, -ETIMEDOUT, "it does not answer")
             : 0;
     }
-    ends = mono_add_ms(heard_at, 3 * r->keepalive_ms);
+    ends = mono_add_ms(received_at, 3 * r->keepalive_ms);
     if (mono_reached(ends, now))
-        return remote_broken(r, -ETIMEDOUT,
-            "the bridge does not answer any more");
+        return remote_broken(r, -ETIMEDOUT, "the bridge no longer answers");
     do_what_is_due(r, now);
     if (mono_reached(next_ping(r), now))
         ping(r, now);
-    *again = mono_min(mono_min(ends, next_ping(r)), held_first_beat(r));
+    *again = mono_min(mono_min(ends, next_ping(r)), held_first_heartbeat(r));
     *again = mono_min(*again, suspect_at);
     return 0;
 }
@@ -260,7 +244,7 @@ static int go_on_writing(struct remote *r)
     bool fine;
 
     pthread_mutex_lock(&r->mutex);
-    fine = call_flush(r);
+    fine = pending_flush(r);
     pthread_mutex_unlock(&r->mutex);
     return fine ? 0 : remote_broken(r, -ECONNRESET, "the connection is broken");
 }
@@ -275,17 +259,17 @@ static int look(struct remote *r)
     if (!r->reading && !r->lost) {
         r->reading = true;
         pthread_mutex_unlock(&r->mutex);
-        rc = remote_hear(r, false);
+        rc = remote_receive(r, false);
         pthread_mutex_lock(&r->mutex);
-        baton_put(r);
-        baton_offer(r);
+        leader_put(r);
+        leader_offer(r);
     }
     pthread_mutex_unlock(&r->mutex);
     return rc == -EAGAIN ? 0 : rc;
 }
 
-/* What it waits for. Of one who reads for longer than a nap it has no need to
-   know but that he has done (deaf). */
+/* What it waits for. While a caller reads for longer than a nap the reader need
+   only know when that ends (deaf). */
 static void choose(struct remote *r, struct pollfd *p)
 {
     pthread_mutex_lock(&r->mutex);
@@ -299,8 +283,8 @@ static void choose(struct remote *r, struct pollfd *p)
     p->fd = p->events == 0 ? -1 : r->fd;
 }
 
-/* Has somebody read since it was asked last? Who has the mutex does, or will:
-   he is not kept waiting for this. */
+/* Has a caller read since it was asked last? One that has the mutex does, or
+   will: it is not kept waiting for this. */
 static bool are_busy(struct remote *r)
 {
     bool busy;
@@ -364,7 +348,7 @@ static void hang_up(struct remote *r)
     bool was_up;
 
     pthread_mutex_lock(&r->mutex);
-    baton_withdraw(r);
+    leader_withdraw(r);
     was_up = r->phase == LINK_UP;
     r->phase = LINK_DOWN;
     fork_close(r);
@@ -376,12 +360,12 @@ static void hang_up(struct remote *r)
     r->in.failed = false;
     pthread_mutex_unlock(&r->mutex);
     if (was_up)
-        news_session(r, r->fault);
+        remote_event_session(r, r->fault);
 }
 
 static int connect_and_serve(struct remote *r)
 {
-    mono_t suspect_at = sure_watch(r, sys.now());
+    mono_t suspect_at = watch_session(r, sys.now());
     char text[160];
     int fd = link_connect(&r->address, r->bell, suspect_at, text, sizeof(text));
     int rc;
@@ -398,7 +382,7 @@ static int connect_and_serve(struct remote *r)
 
 static void pause_before(struct remote *r)
 {
-    mono_t suspect_at = sure_watch(r, sys.now());
+    mono_t suspect_at = watch_session(r, sys.now());
     struct pollfd p = {.fd = r->bell, .events = POLLIN};
     int64_t ms;
 
@@ -413,7 +397,7 @@ static void pause_before(struct remote *r)
         answer_bell(r);
 }
 
-/* Who opens is told of the first failure; later ones are only passing. */
+/* The opener is told of the first failure; later ones are only passing. */
 static bool give_up(struct remote *r)
 {
     bool over;

@@ -5,13 +5,15 @@
  * period. It had not seen that before it got the last request that it answered,
  * and so not before that was sent. What is within a grace period of then is
  * sure; beyond, the session is *suspect*, and its RELEASE locks may be
- * another's: whoever was cut off, stopped or suspended knows of no other sign.
+ * another's: a client that was cut off or stopped knows of no other sign.
  * The two clocks need not go alike: that is what a hundredth is for.
  *
  * An answer makes a suspect session sure again: while its connection stands it
  * is not over, and one that comes back is resumed, or not. So a session that is
  * idle asks something four times in its grace period.
  */
+#include "remote/sure.h"
+
 #include "remote/client.h"
 #include "sync/sys.h"
 
@@ -21,10 +23,10 @@
 
 #define PINGS_IN_GRACE 4
 
-/* Read by who holds neither mutex. */
-static mono_t until(const struct sure *s)
+/* An atomic load: also read without either mutex. */
+mono_t sure_until(const struct remote *r)
 {
-    return (mono_t){__atomic_load_n(&s->until_ns, __ATOMIC_ACQUIRE)};
+    return (mono_t){__atomic_load_n(&r->sure.until_ns, __ATOMIC_ACQUIRE)};
 }
 
 /* After all that was noted of the locks before. */
@@ -77,7 +79,7 @@ void sure_lost(struct remote *r)
 
 bool sure_is_over(const struct remote *r, mono_t now)
 {
-    return mono_reached(until(&r->sure), now);
+    return mono_reached(sure_until(r), now);
 }
 
 int64_t sure_ping_ms(const struct remote *r)
@@ -86,27 +88,4 @@ int64_t sure_ping_ms(const struct remote *r)
     int64_t needed_ms = r->sure.grace_ms / PINGS_IN_GRACE;
 
     return sure_has_to_ask(r) || wanted_ms < needed_ms ? wanted_ms : needed_ms;
-}
-
-/* --- telling --- */
-
-static bool is_suspect(struct remote *r, mono_t now)
-{
-    bool down;
-
-    pthread_mutex_lock(&r->mutex);
-    down = sure_has_to_ask(r) && r->phase != LINK_UP;
-    pthread_mutex_unlock(&r->mutex);
-    return down || sure_is_over(r, now) || held_has_suspects(r);
-}
-
-mono_t sure_watch(struct remote *r, mono_t now)
-{
-    bool suspect = is_suspect(r, now);
-
-    if (suspect != r->sure.suspect) {
-        r->sure.suspect = suspect;
-        news_session(r, suspect ? ENQ_ELEASE : ENQ_OK);
-    }
-    return suspect ? MONO_NEVER : until(&r->sure);
 }

@@ -72,8 +72,8 @@ static int hole_in(const struct enq_req *req, unsigned i)
     while (req->key[next] == NULL)
         next++;
     return why(-EINVAL,
-        "field %u of the key of \"%s\" is NULL, and field %u is not: the "
-        "first NULL ends a key; an empty field is \"\"",
+        "field %u of the key of \"%s\" is NULL, but field %u is not: the first "
+        "NULL ends a key; an empty field is \"\"",
         i + 1, req->name, next + 1);
 }
 

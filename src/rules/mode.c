@@ -81,6 +81,11 @@ bool mode_is_exclusive(const struct mode_table *t, unsigned mode)
     return mode_known(mode) && t->other[mode] == (S | E | X | O);
 }
 
+bool mode_excludes_all(const struct mode_table *t, unsigned mode)
+{
+    return mode_known(mode) && t->same[mode] == (S | E | X | O);
+}
+
 bool mode_known(unsigned mode)
 {
     return mode < MODES && modes[mode].letter != '\0';

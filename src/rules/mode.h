@@ -36,6 +36,8 @@ static inline bool mode_conflicts(const struct mode_table *t, unsigned held,
 
 /* Does it conflict with whatever others may ask for? */
 bool mode_is_exclusive(const struct mode_table *t, unsigned mode);
+/* And with whatever its own owner may ask for? */
+bool mode_excludes_all(const struct mode_table *t, unsigned mode);
 
 bool mode_known(unsigned mode);
 bool mode_cumulates(unsigned mode);    /* held again by its owner, unhindered */

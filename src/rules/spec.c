@@ -38,10 +38,9 @@ static int take_escape(struct spec *s, char *byte)
     low = high < 0 ? -1 : hex_digit(s->at[1]);
     if (low < 0)
         return why(-EINVAL,
-            "in a spec \\x is followed by two hexadecimal digits, and stands "
-            "for that byte");
+            "in a spec, \\x needs two hexadecimal digits, which name a byte");
     if (high + low == 0)
-        return why(-EINVAL, "\\x00 in a spec: no byte of a key is zero");
+        return why(-EINVAL, "the spec has \\x00: a key has no zero byte");
     *byte = (char)(high << 4 | low);
     s->at += 2;
     return 0;
@@ -102,7 +101,7 @@ int spec_parse(const char *spec, struct enq_req *req, char *buf, size_t n)
     int rc;
 
     if (spec == NULL || buf == NULL || n < 1)
-        return why(-EINVAL, "no spec, or no room for it");
+        return why(-EINVAL, "the spec or its buffer is NULL or empty");
     s.end = buf + n;
     memset(req->key, 0, sizeof(req->key));
     req->literal = 0;

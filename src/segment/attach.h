@@ -1,6 +1,15 @@
 /*
  * attach.h - segment: getting and giving back a mapping. All of it under
  * process_enter().
+ *
+ * Attaching opens the file or, failing that, makes it, and starts again when
+ * another process was quicker in between. There is no server that owns the
+ * file, and no lock around this: a segment is complete before it has a name
+ * (file.c), so that a file under the name is either a whole segment or refused.
+ *
+ * A map has a use for each attachment and each thread slot of this process, and
+ * is unmapped with the last. Neither end tells the segment anything: what a
+ * process has in it are its slots, which are given back before.
  */
 #ifndef SEGMENT_ATTACH_H
 #define SEGMENT_ATTACH_H

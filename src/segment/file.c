@@ -1,5 +1,16 @@
 /*
  * file.c - segment: the file behind a segment (see file.h).
+ *
+ * How a segment is made, and what a death leaves behind at each step:
+ *
+ *	O_TMPFILE	a file without a name			nothing
+ *	fill()		size, memory, header, magic last	nothing
+ *	linkat		it gets its name, if that is free	a whole segment
+ *
+ * Over a stale segment, of an earlier boot, the new file is linked under a
+ * second name and renamed over the old one, under a flock of the old file: so
+ * of several makers one replaces it, and the others find the new one. Where
+ * there is no O_TMPFILE, the file has a random name at first.
  */
 #include "segment/file.h"
 
@@ -48,8 +59,8 @@ static int split_address(const char *address, size_t *bytes, const char **owner)
         return 0;
     if (strncmp(rest, option, n) != 0 || rest[n] == '\0')
         return why(-EINVAL,
-            "\"%.*s%s\": \"%.*s\" is no option: ?owner=USER, whose space "
-            "it is",
+            "\"%.*s%s\": unknown option \"%.*s\": ?owner=USER names the owner "
+            "of the space",
             WHY_ADDRESS(address), WHY_OPTION(rest));
     *owner = rest + n;
     return 0;
@@ -62,15 +73,15 @@ const char *file_address(const char *address)
     return address == NULL || address[0] == '\0' ? "shm:enq" : address;
 }
 
-static int judge_remote(const char *address)
+static int check_remote(const char *address)
 {
     if (strncmp(address, "unix:", 5) != 0 &&
         strncmp(address, "tcp://", 6) != 0 &&
         strncmp(address, "tls://", 6) != 0)
         return 0;
     return why(-EOPNOTSUPP,
-        "\"%.*s%s\" is served by a bridge: name the space as its host "
-        "does (shm:NAME or an absolute path)",
+        "\"%.*s%s\" is a bridge: name the space as its host does (shm:NAME or "
+        "an absolute path)",
         WHY_ADDRESS(address));
 }
 
@@ -79,7 +90,7 @@ int file_path(const char *address, char path[FILE_PATH_BYTES],
 {
     const char *given = file_address(address);
     size_t bytes;
-    int rc = judge_remote(given);
+    int rc = check_remote(given);
 
     if (rc == 0)
         rc = split_address(given, &bytes, owner);
@@ -88,8 +99,8 @@ int file_path(const char *address, char path[FILE_PATH_BYTES],
     if (strncmp(given, "shm:", 4) == 0) {
         if (!shm_name_fine(given + 4, bytes - 4))
             return why(-EINVAL,
-                "\"%.*s%s\": the name after shm: is 1 to %d letters, digits "
-                "or . _ - and does not start with a dot",
+                "\"%.*s%s\": the name after shm: must be 1 to %d letters, "
+                "digits or . _ - and must not start with a dot",
                 WHY_ADDRESS(given), SHM_NAME_MAX);
         snprintf(path, FILE_PATH_BYTES, SHM_DIR "%.*s", (int)bytes - 4,
             given + 4);
@@ -97,11 +108,12 @@ int file_path(const char *address, char path[FILE_PATH_BYTES],
     }
     if (given[0] != '/')
         return why(-EINVAL,
-            "\"%.*s%s\" is no address: use shm:NAME or an absolute path",
+            "\"%.*s%s\" is not an address: use shm:NAME or an absolute path",
             WHY_ADDRESS(given));
     if (bytes >= FILE_PATH_BYTES)
-        return why(-ENAMETOOLONG, "the path \"%.100s...\" is longer than %d",
-            given, FILE_PATH_BYTES - 1);
+        return why(-ENAMETOOLONG,
+            "the path \"%.100s...\" is longer than %d bytes", given,
+            FILE_PATH_BYTES - 1);
     snprintf(path, FILE_PATH_BYTES, "%.*s", (int)bytes, given);
     return 0;
 }
@@ -135,15 +147,15 @@ static bool placed_by_root(const struct stat *st, const char *path)
     return yes;
 }
 
-static int judge_owner(const struct stat *st, const char *path, uid_t trusted)
+static int check_owner(const struct stat *st, const char *path, uid_t trusted)
 {
     char theirs[USER_TEXT_BYTES], ours[USER_TEXT_BYTES], name[USER_NAME_BYTES];
     uid_t uid = st->st_uid;
 
     if (st->st_mode & S_IWOTH)
         return why(-EPERM,
-            "%s may be written by everybody (mode %04o): refused; chmod o-w",
-            path, (unsigned)st->st_mode & 07777);
+            "everybody can write to %s (mode %04o): run chmod o-w", path,
+            (unsigned)st->st_mode & 07777);
     if (uid == geteuid() || uid == 0 || uid == trusted ||
         placed_by_root(st, path))
         return 0;
@@ -151,44 +163,45 @@ static int judge_owner(const struct stat *st, const char *path, uid_t trusted)
     user_text(geteuid(), ours);
     user_name(uid, name);
     return why(-EACCES,
-        "%s belongs to user %s, and we are %s: whoever may write to it can "
-        "harm who uses it; if that is meant, say whose it is: %s?owner=%s",
+        "%s belongs to user %s, and you are %s: whoever can write to a space "
+        "can harm its users; if you trust that user, name the owner: "
+        "%s?owner=%s",
         path, theirs, ours, path, name);
 }
 
-static int judge_file(int fd, const char *path, uid_t trusted, struct stat *st)
+static int check_file(int fd, const char *path, uid_t trusted, struct stat *st)
 {
     if (fstat(fd, st) != 0)
         return why(-errno, "%s: %s", path, strerror(errno));
     if (!S_ISREG(st->st_mode))
-        return why(-EINVAL, "%s is no plain file", path);
+        return why(-EINVAL, "%s is not a regular file", path);
     if (st->st_nlink > 1)
-        return why(-EPERM, "%s has %u names (hard links): refused", path,
+        return why(-EPERM, "%s has %u hard links: a space must have one", path,
             (unsigned)st->st_nlink);
     if ((uint64_t)st->st_size < PAGE_BYTES)
         return why(ENQ_ECORRUPT,
-            "%s is no lock space: it is only %lld bytes long; remove it or "
-            "choose another name",
+            "%s is not a lock space (it has only %lld bytes): choose another "
+            "name, or remove it",
             path, (long long)st->st_size);
-    return judge_owner(st, path, trusted);
+    return check_owner(st, path, trusted);
 }
 
 /* A sparse file that was restored, say, may have a header and nothing else. */
-static int judge_filled(int fd, const char *path)
+static int check_filled(int fd, const char *path)
 {
     struct shard shard;
     ssize_t n = pread(fd, &shard, sizeof(shard), SEG_SHARDS);
 
     if (n < 0)
         return why(-errno, "cannot read %s: %s", path, strerror(errno));
-    if (n == sizeof(shard) && shard.n_lines >= LINES_FIRST &&
+    if (n == sizeof(shard) && shard.n_buckets >= BUCKETS_FIRST &&
         shard.n_segments > 0)
         return 0;
     return why(ENQ_ECORRUPT,
         "%s has lost its contents: stop all users and remove it", path);
 }
 
-/* Who names an owner leaves it to him to make the space. */
+/* A caller that names an owner does not make the space: its owner has to. */
 static int explain_none(const char *path, uid_t trusted)
 {
     char name[USER_TEXT_BYTES];
@@ -197,8 +210,8 @@ static int explain_none(const char *path, uid_t trusted)
         return why(-ENOENT, "there is no lock space %s", path);
     user_text(trusted, name);
     return why(-ENOENT,
-        "there is no lock space %s yet, and only user %s, whose it is said to "
-        "be, can make it",
+        "there is no lock space %s yet, and only its owner, user %s, can make "
+        "it",
         path, name);
 }
 
@@ -214,13 +227,13 @@ int file_open(const char *path, bool readonly, uid_t trusted,
         return explain_none(path, trusted);
     if (fd < 0)
         return why(-errno, "cannot open %s: %s", path, strerror(errno));
-    rc = judge_file(fd, path, trusted, &st);
+    rc = check_file(fd, path, trusted, &st);
     if (rc == 0 && pread(fd, header, sizeof(*header), 0) != sizeof(*header))
         rc = why(ENQ_ECORRUPT, "cannot read the header of %s", path);
     if (rc == 0)
-        rc = header_judge(header, (uint64_t)st.st_size, path);
+        rc = header_check(header, (uint64_t)st.st_size, path);
     if (rc == HEADER_FINE)
-        rc = judge_filled(fd, path);
+        rc = check_filled(fd, path);
     if (rc < 0) {
         close(fd);
         return rc;
@@ -248,17 +261,17 @@ static int size_permitted(uint64_t bytes, const char *path)
 
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes)
         return why(-EFBIG,
-            "%s would need a (sparse) file of %llu bytes, RLIMIT_FSIZE allows "
-            "%llu: raise it (ulimit -f) or ask for fewer slots",
+            "%s needs a (sparse) file of %llu bytes, but RLIMIT_FSIZE allows "
+            "%llu: raise it (ulimit -f), or ask for fewer slots",
             path, (unsigned long long)bytes,
             (unsigned long long)limit.rlim_cur);
     return 0;
 }
 
 /*
- * tmpfs gives up where a signal comes, having taken what it had got back: an
- * interval timer might be quicker than 2 MiB for ever, so that the pieces
- * become smaller.
+ * At a signal tmpfs gives up and frees what it had taken for this call. An
+ * interval timer of the program may be quicker than 2 MiB each time: so the
+ * pieces become smaller.
  */
 int file_reserve(int fd, uint64_t offset, uint64_t bytes)
 {
@@ -282,11 +295,13 @@ static void fill_shards(char *base)
     struct shard *shards = (struct shard *)(base + SEG_SHARDS);
 
     for (uint32_t i = 0; i < SHARDS_ALL; i++) {
-        shards[i].n_lines = LINES_FIRST;
+        shards[i].n_buckets = BUCKETS_FIRST;
         shards[i].n_segments = 1;
     }
 }
 
+/* Everything but the magic first: only a whole segment has one. Thread slots,
+   session slots and pages stay holes in the file until they are used. */
 static int fill(int fd, const char *path, const struct header_wish *wish)
 {
     struct seg_header *h;
@@ -336,8 +351,8 @@ static int lock_file(int fd)
     return rc;
 }
 
-/* Of several who find it stale, the first with the lock replaces it: -EEXIST
-   for the others. */
+/* Of several processes that find it stale, the first with the lock replaces it:
+   -EEXIST for the others. */
 static int lock_stale(const char *path, int stale_fd)
 {
     struct stat stale, now;
@@ -350,9 +365,9 @@ static int lock_stale(const char *path, int stale_fd)
                                                                     : -EEXIST;
 }
 
-/* A link cannot replace a file, a rename can: the new one has a second name
-   for a moment. Who dies in it leaves that name to the next, who removes it:
-   there is one for each path, used under the stale file's lock. */
+/* A link cannot replace a file, a rename can: so the new file has a second name
+   for a moment. A death in between leaves that name behind, and the next maker
+   removes it: there is one for each path, used under the stale file's lock. */
 static int replace_nameless(int fd, const char *path, int stale_fd)
 {
     char temp[FILE_PATH_BYTES + 32], dir[FILE_PATH_BYTES];
@@ -373,7 +388,7 @@ static int replace_nameless(int fd, const char *path, int stale_fd)
     return rc;
 }
 
-/* A file without a name disappears with its maker, wherever he dies. */
+/* A file without a name disappears with its maker, wherever that dies. */
 static int create_nameless(const char *path, const struct header_wish *wish,
     int stale_fd)
 {
@@ -407,7 +422,8 @@ static int publish_renamed(const char *temp, const char *path, int stale_fd)
         : explain_creation(errno, path);
 }
 
-/* Where the file system has no nameless files: who dies in here leaves one. */
+/* Where the file system has no nameless files: a death in here leaves one file
+   behind, which nobody uses. */
 static int create_named(const char *path, const struct header_wish *wish,
     int stale_fd)
 {

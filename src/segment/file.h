@@ -1,6 +1,6 @@
 /*
- * file.h - segment: the file behind a segment: its name, its making, who may
- * use it.
+ * file.h - segment: the file behind a segment: its name, its making, and whose
+ * files are used.
  */
 #ifndef SEGMENT_FILE_H
 #define SEGMENT_FILE_H
@@ -28,14 +28,14 @@ int file_path(const char *address, char path[FILE_PATH_BYTES],
  * Opens an existing segment and reads its header, having checked that the
  * file is a plain one, to be trusted, and whole. `header` is a copy.
  *
- * Who may write to a segment can do harm to those who use it, and who made it
- * decides who may. In a directory that is open to all, as /dev/shm is, anyone
- * may have made one under our name and wait for whoever comes. So we use files
- * of our own user, of root, and of `trusted`, whom our caller has named (0,
- * root: nobody else); and what lies in a directory in which root alone can
- * have placed it. Root opens no other's than that either.
+ * A user that may write to a segment can harm all processes that use it, and
+ * the user that made it decides about that. In a directory that is open to all,
+ * as /dev/shm is, any user may have made one under our name, as a trap. So we
+ * use files of our own user, of root, and of `trusted`, which our caller has
+ * named (0, root: no other); and files in a directory in which root alone can
+ * have placed them. The same holds for root.
  *
- * Returns: >= 0 the descriptor, with *verdict from header_judge().
+ * Returns: >= 0 the descriptor, with *verdict from header_check().
  * Faults, explained: -ENOENT, -EACCES, -EPERM, ENQ_ECORRUPT ...
  */
 int file_open(const char *path, bool readonly, uid_t trusted,
@@ -46,8 +46,8 @@ int file_open(const char *path, bool readonly, uid_t trusted,
 int file_reserve(int fd, uint64_t offset, uint64_t bytes);
 
 /*
- * Makes a segment that is complete before it has a name, so that nobody ever
- * sees half of one, and whoever is killed in here leaves nothing behind.
+ * Makes a segment that is complete before it has a name, so that no process
+ * ever sees half of one, and a maker that is killed leaves nothing behind.
  *
  * `stale_fd` >= 0: the segment of an earlier boot to take the name from.
  * Returns: 0; -EEXIST when another was quicker. Faults, explained: -EROFS,

@@ -23,12 +23,12 @@ static uint32_t layout_hash(void)
     const uint32_t facts[] = {sizeof(struct seg_header),
         sizeof(struct thread_slot), sizeof(struct session_slot),
         sizeof(struct gate), sizeof(struct shard), sizeof(struct shard_dir),
-        sizeof(struct line), sizeof(struct entry), sizeof(pthread_mutex_t),
+        sizeof(struct bucket), sizeof(struct entry), sizeof(pthread_mutex_t),
         offsetof(struct thread_slot, ref), offsetof(struct session_slot, uuid),
         offsetof(struct entry, session), offsetof(struct entry, payload),
-        offsetof(struct line, ref), COUNTERS, THREADS_MAX, SESSIONS_MAX, GATES,
-        SHARDS_ALL, LINES_PER_SEGMENT, SEGMENTS_MAX, SMALL_UNITS, LARGE_UNITS,
-        __BYTE_ORDER__};
+        offsetof(struct bucket, ref), COUNTERS, THREADS_MAX, SESSIONS_MAX,
+        GATES, SHARDS_ALL, BUCKETS_PER_SEGMENT, SEGMENTS_MAX, SMALL_UNITS,
+        LARGE_UNITS, __BYTE_ORDER__};
 
     return (uint32_t)hash_bytes((const char *)facts, sizeof(facts), 0);
 }
@@ -41,8 +41,9 @@ static uint32_t checksum(const struct seg_header *h)
         (size_t)((const char *)&h->checksum - from), LAYOUT_MAGIC);
 }
 
-/* Without it a segment of this boot could be taken for one of an earlier, and
-   replaced under its users: then nothing is done at all. */
+/* Tells a segment of this boot from an earlier one's, whose clock and threads
+   mean nothing any more. Where it cannot be read nothing is done at all: else a
+   segment might be replaced under its users. */
 static int read_boot_id(char id[40])
 {
     static const char path[] = "/proc/sys/kernel/random/boot_id";
@@ -54,7 +55,7 @@ static int read_boot_id(char id[40])
         return why(-errno, "cannot read %s: %s", path, strerror(errno));
     n = read(fd, id, 36);
     if (n != 36)
-        rc = why(-EIO, "%s says nothing", path);
+        rc = why(-EIO, "%s is empty", path);
     close(fd);
     return rc;
 }
@@ -88,9 +89,9 @@ static FILE *open_offsets(void)
 
 /*
  * The clocks of a time namespace are those of the host plus these. A kernel
- * without time namespaces has no such files, and no offsets. The offsets are
- * those that our children will have: who has unshared its namespace, and so
- * is in another one than they will be, cannot know its own.
+ * without time namespaces has no such files, and no offsets. The file shows the
+ * offsets that our children will have: a process that has unshared its time
+ * namespace is in another one than they will be, and cannot know its own.
  */
 static int read_timens(int64_t ns[2])
 {
@@ -109,8 +110,8 @@ static int read_timens(int64_t ns[2])
         return same;
     if (same == 0)
         return why(ENQ_ENAMESPACE,
-            "this process has unshared the time namespace for its children "
-            "and is not in it: open spaces before that, or in a child");
+            "this process unshared the time namespace for its children and is "
+            "not in it: open spaces before that, or in a child");
     f = open_offsets();
     for (; f != NULL && fscanf(f, "%31s %lld %lld", clock, &s, &frac) == 3;
          clocks++)
@@ -125,10 +126,10 @@ static uint32_t slab_pages_for(uint32_t slots)
     return (slots + SMALL_PER_PAGE - 1) / SMALL_PER_PAGE;
 }
 
-/* Slabs, and lines for as many objects at the planned load. */
+/* Slabs, and buckets for as many objects at the planned load. */
 static uint32_t pages_for(uint32_t slots)
 {
-    return slab_pages_for(slots) + slots / (LINE_LOAD * LINES_PER_SEGMENT) +
+    return slab_pages_for(slots) + slots / (BUCKET_LOAD * BUCKETS_PER_SEGMENT) +
         SHARDS_ALL;
 }
 
@@ -185,7 +186,7 @@ int header_make(struct seg_header *h, const struct header_wish *wish)
     return 0;
 }
 
-static int judge_clocks(const struct seg_header *h, const char *path)
+static int check_clocks(const struct seg_header *h, const char *path)
 {
     int64_t timens[2];
     int rc = read_timens(timens);
@@ -195,14 +196,14 @@ static int judge_clocks(const struct seg_header *h, const char *path)
     if (memcmp(timens, h->timens_ns, sizeof(timens)) == 0)
         return 0;
     return why(ENQ_ENAMESPACE,
-        "%s belongs to another time namespace, whose clock differs from ours "
-        "by %lld ms: run in the same one",
+        "%s belongs to another time namespace, whose clock differs by %lld ms: "
+        "run in the same one",
         path,
         (long long)mono_ms_between((mono_t){h->timens_ns[1]},
             (mono_t){timens[1]}));
 }
 
-static int judge_shape(const struct seg_header *h, uint64_t bytes,
+static int check_shape(const struct seg_header *h, uint64_t bytes,
     const char *path)
 {
     if (h->checksum != checksum(h) || h->slots_max == 0 ||
@@ -215,29 +216,29 @@ static int judge_shape(const struct seg_header *h, uint64_t bytes,
         h->arena_at != bytes - (uint64_t)h->pages_max * PAGE_BYTES ||
         h->slab_pages_max != slab_pages_for(h->slots_max))
         return why(ENQ_ECORRUPT,
-            "%s is %llu bytes long and should be %llu: it was cut off; stop "
-            "all users and remove it",
+            "%s was cut off: it has %llu bytes, and needs %llu; stop all users "
+            "and remove it",
             path, (unsigned long long)bytes, (unsigned long long)h->bytes);
     return 0;
 }
 
-int header_judge(const struct seg_header *h, uint64_t bytes, const char *path)
+int header_check(const struct seg_header *h, uint64_t bytes, const char *path)
 {
     char boot_id[40];
     int rc;
 
     if (h->magic != LAYOUT_MAGIC)
         return why(ENQ_ECORRUPT,
-            "%s is no lock space (it does not begin with ENQLOCK1): choose "
+            "%s is not a lock space (it does not begin with ENQLOCK1): choose "
             "another name, or remove it",
             path);
     if (h->layout_version != LAYOUT_VERSION || h->layout_hash != layout_hash())
         return why(ENQ_EVERSION,
-            "%s was made by layout %u/%08x, this library has %u/%08x: use the "
-            "same version everywhere, or stop all users and remove it",
+            "%s has layout %u/%08x, and this library has %u/%08x: use the same "
+            "version everywhere, or stop all users and remove it",
             path, h->layout_version, h->layout_hash, LAYOUT_VERSION,
             layout_hash());
-    rc = judge_shape(h, bytes, path);
+    rc = check_shape(h, bytes, path);
     if (rc != 0)
         return rc;
     rc = read_boot_id(boot_id);
@@ -245,5 +246,5 @@ int header_judge(const struct seg_header *h, uint64_t bytes, const char *path)
         return rc;
     if (memcmp(boot_id, h->boot_id, sizeof(boot_id)) != 0)
         return HEADER_STALE;
-    return judge_clocks(h, path);
+    return check_clocks(h, path);
 }

@@ -1,5 +1,17 @@
 /*
  * header.h - segment: the header of a segment: written, read, refused.
+ *
+ * A segment means something only to processes that agree with its maker about
+ *
+ *	the layout	version, and a hash of what compiler and libc chose
+ *	the boot	clock, threads and robust lists end with it: a segment
+ *			of an earlier boot is stale, and is replaced
+ *	the clock	time namespaces shift it: another one is refused
+ *	the sizes	all follow from `slots_max`, and are compared with that,
+ *			the checksum, and the file's length
+ *
+ * header_check() judges a private copy, so that nothing changes after the
+ * check. `checksum` is against accidents, not against an enemy.
  */
 #ifndef SEGMENT_HEADER_H
 #define SEGMENT_HEADER_H
@@ -37,6 +49,6 @@ enum header_verdict {
 
 /* Judges the header of a file of `bytes` bytes. Returns: enum header_verdict.
    Faults, explained: ENQ_ECORRUPT, ENQ_EVERSION, ENQ_ENAMESPACE. */
-int header_judge(const struct seg_header *h, uint64_t bytes, const char *path);
+int header_check(const struct seg_header *h, uint64_t bytes, const char *path);
 
 #endif

@@ -25,8 +25,8 @@
 /* The process's maps; under process_enter(). */
 static CDS_LIST_HEAD(maps);
 
-/* In a child of fork. Not by walking the list, which the parent may have been
-   changing: so its descriptors stay open, one for each generation. */
+/* In a child of fork. The list is not walked, as the parent may have been
+   changing it: so its descriptors stay open, one for each generation. */
 void map_forget_all(void)
 {
     CDS_INIT_LIST_HEAD(&maps);
@@ -43,6 +43,8 @@ static struct map *map_find(const struct stat *st, bool readonly)
     return NULL;
 }
 
+/* Sizes and seed are copied from the header that was checked, not read from the
+   segment again, where another process might change them under us. */
 static void map_place(struct map *map, const struct seg_header *header)
 {
     map->threads = map_at(map, SEG_THREADS);
@@ -51,7 +53,7 @@ static void map_place(struct map *map, const struct seg_header *header)
     map->shards = map_at(map, SEG_SHARDS);
     map->dirs = map_at(map, SEG_DIRS);
     map->owners = map_at(map, SEG_OWNERS);
-    map->lines = map_at(map, SEG_LINES);
+    map->buckets = map_at(map, SEG_BUCKETS);
     map->pages = map_at(map, header->pages_at);
     map->modes = mode_table_at(header->compat);
     map->hash_seed = header->hash_seed;
@@ -63,7 +65,9 @@ static void map_place(struct map *map, const struct seg_header *header)
     map->bytes = header->bytes;
 }
 
-/* How often is the file mapped for writing in this process? */
+/* How often is the file mapped for writing in this process? Twice: another copy
+   of the library has it too (refuse_copy). 0 without /proc: then nothing is
+   refused. */
 static unsigned times_mapped(const struct stat *st)
 {
     FILE *f = fopen("/proc/self/maps", "re");
@@ -83,22 +87,24 @@ static unsigned times_mapped(const struct stat *st)
 
 /*
  * Is this /proc of our own PID namespace? Seen from another's we have several
- * numbers, down to our own; and what is no procfs at all has none of this.
+ * numbers, one in each down to our own; and what is no procfs at all has none of
+ * this.
  */
 static bool is_own_proc(int fd)
 {
+    static const char field[] = "\nNSpid:\t";
     char text[2048], *at;
     struct statfs fs;
     ssize_t n = read(fd, text, sizeof(text) - 1);
-    int end = 0;
-    long pid;
 
     if (n <= 0 || fstatfs(fd, &fs) != 0 || fs.f_type != PROC_SUPER_MAGIC)
         return false;
     text[n] = '\0';
-    at = strstr(text, "\nNSpid:");
-    return at != NULL && sscanf(at, "\nNSpid: %ld%n", &pid, &end) == 1 &&
-        at[end] == '\n' && pid == getpid();
+    at = strstr(text, field);
+    if (at == NULL)
+        return false;
+    at += strlen(field);
+    return at[strcspn(at, "\t\n")] == '\n';
 }
 
 /* How others can see that this process has ended, and how it can see others.
@@ -151,8 +157,8 @@ static int map_memory(struct map *map, const struct seg_header *header)
     if (rc != 0 || map->self.lock_at != 0 || map->self.pid_space != 0)
         return rc;
     return why(-EOPNOTSUPP,
-        "nobody could tell when this process has ended: there is no /proc, and "
-        "the file system of %s drops locks too early (overlayfs?): put it on a "
+        "nobody could tell when this process ends: there is no /proc, and the "
+        "file system of %s drops locks too early (overlayfs?): put it on a "
         "tmpfs, or mount /proc",
         map->path);
 }
@@ -199,6 +205,8 @@ static bool fd_is_ours(const struct map *map, struct stat *st)
         st->st_ino == map->ino;
 }
 
+/* The last user unmaps. A thread's slot is a user as well: its liveness mutex
+   lies in the mapping, and the kernel walks over it when the thread ends. */
 void map_put(struct map *map)
 {
     struct stat st;
@@ -275,7 +283,7 @@ static int attach_once(const char *path, const struct map_wish *wish,
         return fd;
     if (fd >= 0 && wish->existing) {
         close(fd);
-        return why(-ENOENT, "%s is of an earlier boot", path);
+        return why(-ENOENT, "%s is from an earlier boot", path);
     }
     if (wish->existing)
         return fd;
@@ -300,7 +308,7 @@ int map_attach(const char *path, const struct map_wish *wish, struct map **out)
             rc = map_get(rc, path, &header, wish->readonly, out);
     }
     if (rc == -EAGAIN)
-        return why(-EAGAIN, "%s is made and removed again and again", path);
+        return why(-EAGAIN, "others make and remove %s again and again", path);
     return rc;
 }
 
@@ -313,7 +321,7 @@ int map_reserve(const struct map *map, uint64_t offset, uint64_t bytes)
     return file_reserve(map->fd, offset, bytes);
 }
 
-int map_judge_whole(const struct map *map)
+int map_check_whole(const struct map *map)
 {
     struct stat st;
 
@@ -345,9 +353,10 @@ int map_links(const struct map *map)
 }
 
 /*
- * The kernel looks for circles of processes, not of threads: he who registers
- * may have another thread that waits for a file lock of the application, which
- * we hold. He lets go of the registry all the same.
+ * The kernel looks for cycles of processes, not of threads: the process that
+ * has the registry lock may have another thread, which waits for a file lock of
+ * the application that this process holds. Its registering thread goes on all
+ * the same, and releases the registry: so we try again.
  */
 static bool is_no_deadlock(int error)
 {
@@ -382,7 +391,8 @@ int map_registry_lock(struct map *map)
     if (rc == 0)
         return 0;
     process_leave();
-    return why(rc, "cannot register in %s: %s (was our descriptor closed?)",
+    return why(rc,
+        "cannot register in %s: %s (did the program close the descriptor?)",
         map->path, strerror(-rc));
 }
 

@@ -1,13 +1,18 @@
 /*
  * map.h - segment: one segment, mapped into this process.
  *
- * A process maps a segment once, whole, however many attachments it has:
- * robust lists need constant addresses, and lock words need one truth about
- * who this thread is. The mapping ends with the last that uses it: an
- * attachment, or a thread whose life mutex lies in it.
+ * A process maps a segment once, whole, however many attachments it has: robust
+ * lists need constant addresses, and each thread must have one reference in a
+ * segment. The mapping ends with its last user: an attachment, or a thread
+ * whose liveness mutex lies in it.
  *
- * Every reference read from the segment passes through an at_*() function,
- * which answers NULL when it points outside of what it may point to.
+ * Every ref that is read from the segment passes through an at_*() function,
+ * which answers NULL when it points outside of what it may point to. NULL is
+ * damage (ENQ_ECORRUPT), or a hint to pass over. at_session() and at_thread()
+ * cannot fail: they mask the number to the size of their arrays.
+ *
+ * What does not change is copied here from the header when it is checked, so
+ * that no other process can change it between check and use.
  */
 #ifndef SEGMENT_MAP_H
 #define SEGMENT_MAP_H
@@ -20,6 +25,7 @@
 #include <urcu/list.h>
 
 #include "base/atomic.h"
+#include "base/visit.h"
 #include "rules/mode.h"
 #include "segment/layout.h"
 
@@ -33,20 +39,17 @@ struct map {
     struct shard *shards;
     struct shard_dir *dirs;
     uint32_t *owners; /* hint: at least so many wait, by hash of their owner */
-    struct line *lines; /* the first segments */
+    struct bucket *buckets; /* the first segments */
     struct page_info *pages;
     const struct mode_table *modes;
     uint64_t hash_seed;
-    bool strict;             /* no waiter is ever overtaken */
-    int64_t lines_barren_ns; /* until then there is no room for more lines */
+    bool strict;                   /* no waiter is ever overtaken */
+    int64_t buckets_barren_ns;     /* until then there is no room for more */
     uint64_t arena_at, arena_unit; /* in bytes, and in units */
     uint32_t pages_max;
     uint32_t entries_max; /* no walk over links is longer */
     size_t bytes;
     bool readonly;
-
-    /* Floor 4's answer to a lock word whose owner is dead. */
-    int (*heal)(struct map *map, struct thread *me);
 
     /* this process's, under process_enter() */
     struct cds_list_head node;
@@ -55,7 +58,8 @@ struct map {
     uint32_t keeper;     /* the helper thread's slot, while it has one */
     struct process self; /* as its slots say it */
     dev_t proc;          /* /proc, if that is of our PID namespace; else 0 */
-    session_ref_t *over; /* who cannot write notes here whose end is proved */
+    session_ref_t *over; /* read-only maps: the sessions whose end is proved,
+                            as process.over cannot be written; else NULL */
     bool dying;          /* some are dead whose end is not proved yet */
     struct cds_list_head kept; /* this process's threads with a slot */
     int fd;
@@ -70,7 +74,7 @@ int map_reserve(const struct map *map, uint64_t offset, uint64_t bytes);
 
 /*
  * Thread and session slots are claimed under this lock, by threads that have
- * no slot yet and so cannot hold a lock word: a POSIX lock on the file's first
+ * no slot yet and so cannot hold a latch: a POSIX lock on the file's first
  * byte, which the kernel drops when its process dies, inside the process's own
  * mutex (process_enter). Blocks while another process registers.
  * Faults, explained: -EBADF, -ENOLCK, -ENOMEM.
@@ -81,7 +85,7 @@ void map_registry_unlock(struct map *map);
 /* Before a walk: touching what was cut off would be a SIGBUS, against which
    there is no remedy while it happens. Costs an fstat (0.2 us). 0, or
    ENQ_ECORRUPT, explained. */
-int map_judge_whole(const struct map *map);
+int map_check_whole(const struct map *map);
 
 /* Has nobody locked this byte of the file, and so nobody's memory has been tied
    to it (segment/tie.h)? False as well where that cannot be asked. */
@@ -117,7 +121,8 @@ static inline uint32_t map_page_at(const struct map *map, const void *p)
         PAGE_BYTES);
 }
 
-/* The directory's word for a page: read and written in one piece. */
+/* The directory's word for a page: read and written in one piece, so that owner
+   and kind are of one moment. */
 static inline uint64_t page_word(uint32_t owner, enum page_kind kind)
 {
     struct page_info info = {owner, kind};
@@ -125,6 +130,16 @@ static inline uint64_t page_word(uint32_t owner, enum page_kind kind)
 
     memcpy(&word, &info, sizeof(word));
     return word;
+}
+
+static inline struct page_info map_page_info(const struct map *map,
+    uint32_t page)
+{
+    uint64_t word = shm_load((const uint64_t *)&map->pages[page]);
+    struct page_info info;
+
+    memcpy(&info, &word, sizeof(info));
+    return info;
 }
 
 /* What the header says of its own sizes may be wrong: nobody walks beyond what
@@ -156,7 +171,8 @@ static inline uint32_t map_sessions(const struct map *map)
     return map_at_most(&map->h->sessions_high, SESSIONS_MAX);
 }
 
-/* Units 1, 4, 7 ... of a page, see layout.h. */
+/* Units 1, 4, 7 ... of a page, where an entry of either size may begin: see
+   layout.h. One mask for both, as the kind of the page may change. */
 #define ENTRY_UNITS UINT64_C(0x2492492492492492)
 
 /* Counted from the arena's start; too many: it is not of the arena. */
@@ -165,54 +181,62 @@ static inline uint64_t map_unit_of(const struct map *map, ref_t ref)
     return ref - map->arena_unit;
 }
 
+/* The entry at `ref`; NULL: nothing may begin there. It says nothing of what is
+   there: entry_read() asks the directory. Pages below `pages_ready` have
+   memory, which was taken before the number was stored (make_ready, release).
+   */
 static inline struct entry *at_entry(const struct map *map, ref_t ref)
 {
     uint64_t unit = map_unit_of(map, ref);
 
+    visit(VISIT_ENTRY);
     if (unlikely(unit >= (uint64_t)map_pages_ready(map) * UNITS_PER_PAGE ||
             !(ENTRY_UNITS >> (unit % UNITS_PER_PAGE) & 1)))
         return NULL;
     return map_at(map, ref * (uint64_t)UNIT_BYTES);
 }
 
-/* How many lines so many segments have room for. */
-static inline uint32_t lines_in(uint32_t segments)
+/* How many buckets so many segments have room for. */
+static inline uint32_t buckets_in(uint32_t segments)
 {
     if (unlikely(segments == 0 || segments > SEGMENTS_MAX))
         segments = segments == 0 ? 1 : SEGMENTS_MAX;
-    return segments * LINES_PER_SEGMENT - LINES_FIRST;
+    return segments * BUCKETS_PER_SEGMENT - BUCKETS_FIRST;
 }
 
-/* Line `i` of a shard; NULL when there is no such line. Up to 49,000 objects
-   in all there are first segments only, which nobody has to look up. */
-static inline struct line *at_line(const struct map *map, uint32_t shard,
+/* Bucket `i` of a shard; NULL when there is no such bucket. Up to 49,000
+   objects in all there are first segments only, which nobody has to look up. */
+static inline struct bucket *at_bucket(const struct map *map, uint32_t shard,
     uint32_t i)
 {
     uint32_t segment;
     uint64_t at;
 
-    if (likely(i < LINES_FIRST))
-        return &map->lines[shard * LINES_FIRST + i];
-    i -= LINES_FIRST;
-    segment = 1 + i / LINES_PER_SEGMENT;
+    visit(VISIT_BUCKET);
+    if (likely(i < BUCKETS_FIRST))
+        return &map->buckets[shard * BUCKETS_FIRST + i];
+    i -= BUCKETS_FIRST;
+    segment = 1 + i / BUCKETS_PER_SEGMENT;
     if (unlikely(segment >= SEGMENTS_MAX))
         return NULL;
     at = map->dirs[shard].segment[segment] * (uint64_t)UNIT_BYTES;
     if (unlikely(at < map->arena_at || at % PAGE_BYTES != 0 ||
             at >= map->arena_at + (uint64_t)map_pages_ready(map) * PAGE_BYTES))
         return NULL;
-    return (struct line *)map_at(map, at) + i % LINES_PER_SEGMENT;
+    return (struct bucket *)map_at(map, at) + i % BUCKETS_PER_SEGMENT;
 }
 
 static inline struct session_slot *at_session(const struct map *map,
     session_ref_t ref)
 {
+    visit(VISIT_SESSION);
     return &map->sessions[ref & SESSION_MASK];
 }
 
 static inline struct thread_slot *at_thread(const struct map *map,
     thread_ref_t ref)
 {
+    visit(VISIT_THREAD);
     return &map->threads[ref & THREAD_MASK];
 }
 

@@ -58,7 +58,7 @@ static int begin(sigset_t *before)
         return 0;
     }
     signals_restore(before);
-    return why(-rc, "out of memory for what fork is to do");
+    return why(-rc, "out of memory for the fork handlers");
 }
 
 static void end(const sigset_t *before)

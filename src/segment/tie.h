@@ -9,8 +9,12 @@
  * changes that: an open-file-description lock belongs to no process, and the
  * mapping is not copied (MADV_DONTFORK).
  *
+ * The second proof of the end of a process rests on this (sync/ended.h): other
+ * processes ask whether the byte is locked. They find it in `process.lock_at`.
+ *
  * Where the file system maps another file than the one that was opened
- * (overlayfs) the lock would be gone at once: that is seen, and there is none.
+ * (overlayfs) the lock would be gone at once: tie_map() notices, and reports
+ * that there is none.
  */
 #ifndef SEGMENT_TIE_H
 #define SEGMENT_TIE_H

@@ -1,5 +1,10 @@
 /*
- * entry.c - store: the record of a request.
+ * entry.c - store: the record of a request (see entry.h).
+ *
+ * The lengths in an entry are never trusted: another process wrote them, and
+ * without a latch it may be writing them now. So each is read into a local, and
+ * summed and compared there. The texts themselves may be torn, but end within
+ * the entry.
  */
 #include "store/entry.h"
 
@@ -7,6 +12,7 @@
 
 #include "base/hash.h"
 #include "sync/life.h"
+#include "sync/sys.h"
 
 void entry_fill_more(char *to, const struct ask *ask)
 {
@@ -21,16 +27,16 @@ size_t entry_payload_room(const struct map *map, const struct entry *e)
 {
     uint32_t page = map_page_at(map, e);
 
-    /* the directory may lie: a small one in a large one's place would reach
-       beyond its page */
+    /* the directory of a damaged segment may lie: taken for a large entry, one
+       that stands where only small ones do would reach beyond its page */
     return shm_load(&map->pages[page].kind) == PAGE_LARGE &&
             unit_is_large(map_unit_of(map, map_ref(map, e)))
         ? LARGE_PAYLOAD
         : SMALL_PAYLOAD;
 }
 
-/* Another process wrote these: each length is read once, summed, compared,
-   and every text must end within its own bytes. */
+/* Beyond the sum of the lengths, each text must end within its own bytes, as
+   others compare and print it as a string. */
 bool entry_key(const struct map *map, const struct entry *e, struct key *key)
 {
     key->bytes = e->payload;
@@ -49,8 +55,9 @@ bool entry_key(const struct map *map, const struct entry *e, struct key *key)
     return key->field_bytes == 0 || key->bytes[key_bytes(key) - 1] == '\0';
 }
 
-/* What stands behind the id, in so many bytes at most. Of the peer no length is
-   noted: his text ends where it ends, and must before they do. */
+/* Reads what stands behind the id: delay and peer, if on_death has their flags,
+   in `room` bytes at most. The peer's length is noted nowhere: its text must
+   end before `room` does. */
 static bool read_more(struct ask *ask, size_t room)
 {
     const char *at = ask->id + ask->id_bytes;
@@ -74,6 +81,9 @@ static bool read_more(struct ask *ask, size_t room)
     return true;
 }
 
+/* The mode is the state's: a promotion changes it there only, in the same store
+   that commits it. `cycles` and `started` are the waiter's own, and not read.
+   */
 bool entry_ask(const struct map *map, const struct entry *e, struct ask *ask)
 {
     size_t room = entry_payload_room(map, e), used;
@@ -125,6 +135,7 @@ const char *entry_id(const struct map *map, const struct entry *e,
     return e->payload + at;
 }
 
+/* The lowest bit is set, so that 0 is left for "none". */
 uint64_t entry_owner_hash(const struct map *map, const struct entry *e)
 {
     size_t n;
@@ -141,9 +152,11 @@ uint64_t ask_owner_hash(const struct map *map, const struct ask *ask)
         : hash_bytes(ask->owner, ask->owner_bytes, map->hash_seed) | 1;
 }
 
+/* Without the latches of that member: it is another key's. So it must look like
+   one of this set, or the link is not followed. */
 struct entry *entry_next_of_set(const struct map *map, const struct entry *e)
 {
-    struct entry *next = at_entry(map, (ref_t)shm_load(&e->token));
+    struct entry *next = at_entry(map, (ref_t)shm_load(&e->next_member));
 
     if (next == NULL ||
         STATE_PHASE(shm_load_acquire(&next->state)) != PHASE_WAITING ||
@@ -153,6 +166,8 @@ struct entry *entry_next_of_set(const struct map *map, const struct entry *e)
     return next;
 }
 
+/* The lengths are compared first: they differ most often, and the owner's text
+   may lie in another cache line. */
 bool entry_owned_by(const struct map *map, const struct entry *e,
     const struct ask *ask)
 {
@@ -171,20 +186,21 @@ static inline bool is_closing(const struct map *map, session_ref_t ref)
     return shm_load(&at_session(map, ref)->state) == SESSION_ENDING;
 }
 
-/* Over, or being closed: in both cases all that ends with a session ends at
-   one moment, however long it takes to clean up. */
+/* Over, or being closed. In both cases one store ends all that ends with the
+   session, however long it takes to clean up: nobody sees half of it. */
 static bool has_ended(const struct map *map, session_ref_t ref)
 {
     return is_closing(map, ref) || session_is_over(map, ref);
 }
 
-/* Who waits has nothing that could be another's too early: he is out of the
-   queue as soon as nobody would hear of his grant. */
+/* A waiter has nothing yet that could be another's too early: it is out of the
+   queue as soon as its session's helper is dead. Heirs keep locks, no waits. */
 static bool has_left(const struct map *map, session_ref_t ref)
 {
     return is_closing(map, ref) || session_is_forsaken(map, ref);
 }
 
+/* LEASE and KEEP locks outlive their session: only their ttl ends them. */
 static int held_ended(const struct map *map, const struct entry *e, mono_t now)
 {
     if (mono_reached((mono_t){shm_load(&e->deadline_ns)}, now))
@@ -224,9 +240,17 @@ mono_t entry_until(const struct map *map, const struct entry *e)
     return mono_add_ms(deadline, ask.delay_ms);
 }
 
-/* The delay counts from the end of the ttl; where the holder has died first,
-   whoever buries his session ends the ttl then. But one that is being closed
-   leaves nothing behind. */
+/* Closed before the ttl had ended. `now` may be old, and the closing younger
+   than the end of the ttl: so the clock is read behind it. */
+static bool is_closed_in_time(const struct map *map, const struct entry *e)
+{
+    return is_closing(map, e->session) &&
+        !mono_reached((mono_t){shm_load(&e->deadline_ns)}, sys.now());
+}
+
+/* The delay counts from the end of the ttl. Where the holder died first, the
+   thread that reaps its session ends the ttl at that moment, so until then the
+   lock is in the way. A session that is being closed leaves no delay behind. */
 int entry_over(const struct map *map, const struct entry *e, mono_t now)
 {
     int ended = ended_at(map, e, now);
@@ -236,6 +260,6 @@ int entry_over(const struct map *map, const struct entry *e, mono_t now)
             !entry_is(e, PHASE_HELD)))
         return ended;
     if (ended == ENQ_OWNERDIED)
-        return is_closing(map, e->session) ? ended : ENQ_OK;
+        return is_closed_in_time(map, e) ? ended : ENQ_OK;
     return mono_reached(entry_until(map, e), now) ? ended : ENQ_OK;
 }

@@ -1,5 +1,9 @@
 /*
  * index.c - store: from a hash to an object (see index.h).
+ *
+ * Everything here runs under the latch of the shard, or id shard, whose number
+ * it gets; recovery runs it under the latches of the dead. A walk of a spill
+ * chain is bounded by the number of entries, as a damaged one may be a cycle.
  */
 #include "store/index.h"
 
@@ -7,6 +11,7 @@
 
 #include "base/hash.h"
 
+/* An id has one hash only: its top bits stand for the name's. */
 struct spot spot_of_id(const struct map *map, const char *id, size_t bytes)
 {
     uint64_t hash = hash_bytes(id, bytes, map->hash_seed);
@@ -27,7 +32,8 @@ bool spot_of_entry_id(const struct map *map, const struct entry *e,
     return true;
 }
 
-/* True for the object looked for. `what` is a key, or an id. */
+/* Is this the object looked for? `what` is a key, or an id. Asked of entries
+   whose tag fits, and of all in a spill chain. */
 typedef bool match_fn(const struct map *map, const struct entry *e,
     const void *what);
 
@@ -51,23 +57,26 @@ static bool match_id(const struct map *map, const struct entry *e,
     return id != NULL && strcmp(id, what) == 0;
 }
 
-/* --- lines --- */
+/* --- buckets --- */
 
 static bool is_id_shard(uint32_t shard)
 {
     return shard >= SHARDS;
 }
 
+/* An entry may be in two chains: of its key's bucket, and of its id's. */
 static ref_t *spill_of(uint32_t shard, struct entry *e)
 {
     return is_id_shard(shard) ? &e->id_spill : &e->spill;
 }
 
+/* Objects that found no slot. Newest first: bucket_put() puts one in front. */
 static struct entry *find_spilled(const struct map *map,
-    const struct line *line, uint32_t shard, match_fn *match, const void *what)
+    const struct bucket *bucket, uint32_t shard, match_fn *match,
+    const void *what)
 {
     uint32_t left = map->entries_max;
-    ref_t ref = line->more;
+    ref_t ref = bucket->more;
 
     while (ref != 0 && left-- > 0) {
         struct entry *e = at_entry(map, ref);
@@ -81,31 +90,33 @@ static struct entry *find_spilled(const struct map *map,
     return NULL;
 }
 
-unsigned line_slots_portable(const struct line *line, uint16_t tag)
+unsigned bucket_slots_portable(const struct bucket *bucket, uint16_t tag)
 {
     unsigned set = 0;
 
-    for (unsigned i = 0; i < LINE_SLOTS; i++)
-        set |= (unsigned)(line->tag[i] == tag) << i;
+    for (unsigned i = 0; i < BUCKET_SLOTS; i++)
+        set |= (unsigned)(bucket->tag[i] == tag) << i;
     return set;
 }
 
+/* Candidates in the bucket first: their entries are the only other lines that
+   an ordinary lookup touches. */
 static inline struct entry *find_in(const struct map *map, struct spot *spot,
     match_fn *match, const void *what)
 {
-    const struct line *line = line_of(map, spot);
+    const struct bucket *bucket = bucket_of(map, spot);
     unsigned set;
 
-    if (unlikely(line == NULL))
+    if (unlikely(bucket == NULL))
         return NULL;
-    for (set = line_slots(line, spot->tag); set != 0; set &= set - 1) {
-        struct entry *e = at_entry(map, line->ref[__builtin_ctz(set)]);
+    for (set = bucket_slots(bucket, spot->tag); set != 0; set &= set - 1) {
+        struct entry *e = at_entry(map, bucket->ref[__builtin_ctz(set)]);
         if (e != NULL && match(map, e, what))
             return e;
     }
-    if (likely(line->more == 0))
+    if (likely(bucket->more == 0))
         return NULL;
-    return find_spilled(map, line, spot->shard, match, what);
+    return find_spilled(map, bucket, spot->shard, match, what);
 }
 
 struct entry *index_find(const struct map *map, struct spot *spot,
@@ -120,23 +131,25 @@ struct entry *index_find_id(const struct map *map, struct spot *spot,
     return find_in(map, spot, match_id, id);
 }
 
-static void line_put(const struct map *map, struct line *line,
+/* Into a free slot, or in front of the spill chain. */
+static void bucket_put(const struct map *map, struct bucket *bucket,
     const struct spot *spot, struct entry *e)
 {
-    unsigned free = line_slots(line, 0);
+    unsigned free = bucket_slots(bucket, 0);
 
     if (likely(free != 0)) {
         unsigned i = (unsigned)__builtin_ctz(free);
 
-        shm_store(&line->tag[i], spot->tag);
-        shm_store(&line->ref[i], map_ref(map, e));
+        shm_store(&bucket->tag[i], spot->tag);
+        shm_store(&bucket->ref[i], map_ref(map, e));
         return;
     }
-    shm_store(spill_of(spot->shard, e), line->more);
-    shm_store(&line->more, map_ref(map, e));
+    shm_store(spill_of(spot->shard, e), bucket->more);
+    shm_store(&bucket->more, map_ref(map, e));
 }
 
-/* The spot of an object already in the index, from one of its entries. */
+/* The spot of an object that is in the index already, from its first entry. The
+   tag in the bucket would not do: the bucket's number needs the whole hash. */
 static bool respot(const struct map *map, uint32_t shard, const struct entry *e,
     struct spot *spot)
 {
@@ -146,25 +159,27 @@ static bool respot(const struct map *map, uint32_t shard, const struct entry *e,
     return true;
 }
 
-static void line_clear(struct line *line)
+static void bucket_clear(struct bucket *bucket)
 {
-    memset(line, 0, sizeof(*line));
-    ENQ_POINT("index.line_cleared");
+    memset(bucket, 0, sizeof(*bucket));
+    ENQ_POINT("index.bucket_cleared");
 }
 
-/* Puts each object of `from` where it belongs now that there is one line
-   more. */
-static void line_split(struct map *map, uint32_t shard, struct line *from)
+/* Puts each object of `from` where it belongs now that there is one bucket
+   more: back, or into the new bucket. The copy is private; between the clearing
+   and the last object the index says too little, which nobody sees: the latch
+   is held, and a death in here leaves the whole shard to recovery. */
+static void bucket_split(struct map *map, uint32_t shard, struct bucket *from)
 {
-    struct line old = *from;
+    struct bucket old = *from;
     uint32_t left = map->entries_max;
     struct spot spot;
 
-    line_clear(from);
-    for (unsigned i = 0; i < LINE_SLOTS; i++) {
+    bucket_clear(from);
+    for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
         struct entry *e = at_entry(map, old.ref[i]);
         if (e != NULL && respot(map, shard, e, &spot))
-            line_put(map, line_of_hash(map, shard, spot.hash), &spot, e);
+            bucket_put(map, bucket_of_hash(map, shard, spot.hash), &spot, e);
     }
     while (old.more != 0 && left-- > 0) {
         struct entry *e = at_entry(map, old.more);
@@ -173,73 +188,81 @@ static void line_split(struct map *map, uint32_t shard, struct line *from)
         old.more = *spill_of(shard, e);
         shm_store(spill_of(shard, e), 0);
         if (respot(map, shard, e, &spot))
-            line_put(map, line_of_hash(map, shard, spot.hash), &spot, e);
+            bucket_put(map, bucket_of_hash(map, shard, spot.hash), &spot, e);
     }
 }
 
-/* One line more, if a segment has room. */
+/* One bucket more, if a segment has room. Else `cramped` asks for a segment,
+   which the thread that leaves this scope adds without the latch, as it may
+   call the kernel (scope_leave_slow). The new bucket splits n - 2^k: the next
+   one that has not been split in this round. */
 static void grow(struct map *map, uint32_t number)
 {
     struct shard *shard = &map->shards[number];
-    uint32_t n = shard->n_lines, half;
-    struct line *from;
+    uint32_t n = shard->n_buckets, half;
+    struct bucket *from;
 
-    if (n == 0 || n >= lines_in(shard->n_segments)) {
+    if (n == 0 || n >= buckets_in(shard->n_segments)) {
         shm_store(&shard->cramped, 1); /* page_add_segment(), outside of this */
         return;
     }
     half = 1u << (31 - __builtin_clz(n));
-    from = at_line(map, number, n - half);
-    if (from == NULL || at_line(map, number, n) == NULL)
+    from = at_bucket(map, number, n - half);
+    if (from == NULL || at_bucket(map, number, n) == NULL)
         return;
-    shm_store(&shard->n_lines, n + 1);
-    line_split(map, number, from);
+    shm_store(&shard->n_buckets, n + 1);
+    bucket_split(map, number, from);
 }
 
+/* Grows first, so that the new object goes where it will stay. A shard that
+   could not grow takes it all the same: a chain of entries needs no memory of
+   its own. */
 int index_add_slow(struct map *map, struct spot *spot, struct entry *e)
 {
     struct shard *shard = &map->shards[spot->shard];
 
     if (unlikely(shard_is_crowded(shard))) {
         grow(map, spot->shard);
-        spot->line = NULL; /* it may have been split */
+        spot->bucket = NULL; /* it may have been split */
     }
-    if (unlikely(line_of(map, spot) == NULL))
+    if (unlikely(bucket_of(map, spot) == NULL))
         return ENQ_ECORRUPT;
     shm_store(spill_of(spot->shard, e), 0);
-    line_put(map, spot->line, spot, e);
+    bucket_put(map, spot->bucket, spot, e);
     shm_store(&shard->n_objects, shard->n_objects + 1);
     return 0;
 }
 
-/* `slot` held `was`: let it hold `now`, or for none the first that spilled. */
+/* Slot `i` held `was`: it holds `now` instead; or, for none, the first object
+   of the spill chain, so that a chain goes as soon as its bucket has room. */
 static void replace_in_slot(struct map *map, const struct spot *spot,
-    struct line *line, unsigned i, struct entry *now)
+    struct bucket *bucket, unsigned i, struct entry *now)
 {
     struct entry *spilled;
     struct spot other;
 
     if (now != NULL) {
-        shm_store(&line->ref[i], map_ref(map, now));
+        shm_store(&bucket->ref[i], map_ref(map, now));
         return;
     }
-    shm_store(&line->tag[i], 0);
-    shm_store(&line->ref[i], 0);
-    if (likely(line->more == 0))
+    shm_store(&bucket->tag[i], 0);
+    shm_store(&bucket->ref[i], 0);
+    if (likely(bucket->more == 0))
         return;
-    spilled = at_entry(map, line->more);
+    spilled = at_entry(map, bucket->more);
     if (spilled == NULL || !respot(map, spot->shard, spilled, &other))
         return;
-    shm_store(&line->tag[i], other.tag);
-    shm_store(&line->ref[i], line->more);
-    shm_store(&line->more, *spill_of(spot->shard, spilled));
+    shm_store(&bucket->tag[i], other.tag);
+    shm_store(&bucket->ref[i], bucket->more);
+    shm_store(&bucket->more, *spill_of(spot->shard, spilled));
     shm_store(spill_of(spot->shard, spilled), 0);
 }
 
+/* The same in the spill chain; false: it is not there either. */
 static bool replace_spilled(struct map *map, const struct spot *spot,
-    struct line *line, struct entry *was, struct entry *now)
+    struct bucket *bucket, struct entry *was, struct entry *now)
 {
-    ref_t *link = &line->more, ref = map_ref(map, was);
+    ref_t *link = &bucket->more, ref = map_ref(map, was);
     uint32_t left = map->entries_max;
 
     while (*link != ref) {
@@ -256,39 +279,43 @@ static bool replace_spilled(struct map *map, const struct spot *spot,
     return true;
 }
 
+/* The slot is found by tag and ref, not by key: `was` may be out of its ring
+   already, and its texts need not be read. */
 bool index_replace_slow(struct map *map, struct spot *spot, struct entry *was,
     struct entry *now)
 {
-    struct line *line = line_of(map, spot);
+    struct bucket *bucket = bucket_of(map, spot);
     ref_t ref = map_ref(map, was);
     bool found = false;
 
-    if (line == NULL)
+    if (bucket == NULL)
         return false;
-    for (unsigned set = line_slots(line, spot->tag); set != 0 && !found;
+    for (unsigned set = bucket_slots(bucket, spot->tag); set != 0 && !found;
          set &= set - 1) {
         unsigned i = (unsigned)__builtin_ctz(set);
 
-        found = line->ref[i] == ref;
+        found = bucket->ref[i] == ref;
         if (found)
-            replace_in_slot(map, spot, line, i, now);
+            replace_in_slot(map, spot, bucket, i, now);
     }
     if (!found)
-        found = replace_spilled(map, spot, line, was, now);
+        found = replace_spilled(map, spot, bucket, was, now);
     if (found && now == NULL)
         shm_store(&map->shards[spot->shard].n_objects,
             map->shards[spot->shard].n_objects - 1);
     return found;
 }
 
+/* All buckets that its segments hold, not those in use only: a thread that died
+   in grow() may have filled one beyond. */
 void index_clear(struct map *map, uint32_t number)
 {
     struct shard *shard = &map->shards[number];
 
-    for (uint32_t i = 0; i < lines_in(shard->n_segments); i++) {
-        struct line *line = at_line(map, number, i);
-        if (line != NULL)
-            line_clear(line);
+    for (uint32_t i = 0; i < buckets_in(shard->n_segments); i++) {
+        struct bucket *bucket = at_bucket(map, number, i);
+        if (bucket != NULL)
+            bucket_clear(bucket);
     }
     shm_store(&shard->n_objects, 0);
     shm_store(&shard->n_waiting, 0);
@@ -318,6 +345,8 @@ struct entry *ring_next(struct ring *ring)
     return e;
 }
 
+/* Before the first is behind the last. recover.c uses that to insert in the
+   middle as well. */
 void ring_append(const struct map *map, struct entry *first, struct entry *e)
 {
     ref_t ref = map_ref(map, e);
@@ -344,5 +373,11 @@ struct entry *ring_remove_slow(const struct map *map, struct entry *e)
         return NULL;
     shm_store(&next->prev, e->prev);
     shm_store(&prev->next, e->next);
+    if (e->ring_modes != 0) { /* it was the first */
+        shm_store(&next->ring_modes, e->ring_modes);
+        shm_store(&e->ring_modes, 0);
+    }
+    if (next == prev && next->ring_modes != 0)
+        shm_store(&next->ring_modes, 0); /* alone: its own mode says it */
     return next;
 }

@@ -4,7 +4,7 @@
 #include "store/journal.h"
 
 #include "base/point.h"
-#include "store/slab.h"
+#include "store/walk.h"
 #include "sync/life.h"
 
 void journal_begin(struct thread *t, session_ref_t of, uint64_t ticket)
@@ -14,6 +14,7 @@ void journal_begin(struct thread *t, session_ref_t of, uint64_t ticket)
     ENQ_POINT("set.begun");
 }
 
+/* Release: all members were placed before. Partner: journal_undo(). */
 void journal_end(struct thread *t)
 {
     shm_store_release(&t->slot->set, 0);
@@ -25,11 +26,14 @@ struct undo {
     uint64_t ticket;
 };
 
-/* Not taken out of the table: it may be linked where nobody died, as in a wide
-   scope the word of each shard is given back before the next is taken. It runs
-   out instead: whoever looks finds it over. Nobody ever had it, so that it
-   neither outlives its session nor delays anybody. Of a new generation, so that
-   a list which found it before looks anew. */
+/*
+ * The lock is not taken out of the table: it may be linked in a shard where
+ * nobody died, as in a wide scope the latch of each shard is released before
+ * the next is acquired. It runs out instead, so that every reader finds it over
+ * and the next request that meets it drops it. Nobody ever had it: so it
+ * neither outlives its session nor delays others (on_death is overwritten). The
+ * generation grows, so that relink() and lists which found it before look anew.
+ */
 static bool undo_one(void *context, struct entry *e, uint64_t state)
 {
     const struct undo *u = context;
@@ -55,11 +59,12 @@ void journal_undo(struct map *map)
 
         if (undo.ticket == 0 || ref == 0 || !thread_is_dead(map, ref))
             continue;
-        /* again: who gave the slot back meanwhile had committed */
+        /* again: a thread that gave its slot back meanwhile had committed, and
+           `set_of` may be the next one's */
         undo.of = shm_load(&slot->set_of);
         if (shm_load_acquire(&slot->set) != undo.ticket)
             continue;
         slab_each_of(map, undo.of, undo_one, &undo);
-        shm_store(&slot->set, 0);
+        shm_store(&slot->set, 0); /* only now may the slot be reclaimed */
     }
 }

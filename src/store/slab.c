@@ -1,5 +1,6 @@
 /*
- * slab.c - store: entries from magazines, and magazines from slabs.
+ * slab.c - store: entries from magazines, and magazines from slabs (see
+ * slab.h).
  */
 #include "store/slab.h"
 
@@ -11,14 +12,19 @@
 #include "base/point.h"
 #include "base/process.h"
 #include "base/why.h"
-#include "store/call.h"
+#include "store/notify.h"
 #include "store/page.h"
 #include "sync/sys.h"
 
-/* How long a taken-away lock is remembered for a holder who does not ask. */
+/* How long a GONE entry is kept for a holder that does not ask. */
 #define GONE_KEPT_NS (60 * NS_PER_S)
-/* How long not to look again where nothing was found. */
+/* How many slabs a harvest looks through, and how long there is none after one
+   that found nothing, or less than an entry in four of them. */
+#define HARVEST_PAGES 64
 #define BARREN_NS (NS_PER_S)
+/* How much of a magazine goes to the depot at once, or comes from there: half of
+   it, so that the next one to take and the next one to give find room. */
+#define HALF (MAGAZINE_ENTRIES / 2)
 
 void slab_session_init(struct session *s)
 {
@@ -29,7 +35,7 @@ void slab_session_init(struct session *s)
     CDS_INIT_LIST_HEAD(&s->magazines);
     s->pages = NULL;
     s->n_pages = s->room_pages = 0;
-    s->small = s->large = (struct slab_search){0};
+    s->small = s->large = (struct depot){0};
     s->passed_ns = s->earliest_ns = INT64_MAX;
     s->margin_ns = 0;
     s->second_ns = 0;
@@ -56,25 +62,34 @@ void slab_session_fini(struct session *s)
     process_leave();
     pthread_mutex_destroy(&s->mutex);
     free(s->pages);
+    free(s->small.entries);
+    free(s->large.entries);
 }
 
-/* Leaves it to whoever owns the slab. */
+/* Leaves the entry to the owner of its slab, which `loose` tells to look; an
+   orphan's is for the next that claims it. The state is stored first: a death
+   before the count costs the owner a harvest, not the entry. Whose the slab is
+   is read behind a fence: where it becomes an orphan at this moment, either this
+   counts it or the one that stored that (partner: page_orphan_all). */
 static void give_loose(struct map *map, struct entry *e, uint64_t state)
 {
     uint32_t page = map_page_of(map, map_ref(map, e));
-    session_ref_t owner = shm_load(&map->pages[page].owner);
+    struct page_info of;
 
     shm_store_release(&e->state, state);
     ENQ_POINT("unlock.freed");
-    if (owner != 0)
-        shm_add(&at_session(map, owner)->loose, 1);
+    shm_fence();
+    of = map_page_info(map, page);
+    if (of.owner != 0)
+        shm_add(&at_session(map, of.owner)->loose, 1);
     else
-        shm_add(&map->h->orphan_pages, 1); /* worth another look */
+        shm_add(&orphans_of(map, (enum page_kind)of.kind)->pages, 1);
 }
 
-/* An entry of a magazine. Another thread may be closing the session, and the
-   page be another session's by now: not if it is ours after its state was
-   read, and that is the same still. */
+/* Frees an entry of a magazine. Another thread may be closing the session
+   meanwhile: then the page may be another session's by now, and the entry too.
+   It is still ours if the page is, after its state was read, and the swap finds
+   that very state. */
 static void give_cached(const struct session *s, struct entry *e,
     enum page_kind kind)
 {
@@ -101,7 +116,13 @@ static void empty(struct magazine *m, enum page_kind kind)
         give_cached(m->session, e, kind);
 }
 
-/* Over what the helper thread has taken away. Under s->mutex. */
+static struct depot *depot_of(struct session *s, enum page_kind kind)
+{
+    return kind == PAGE_SMALL ? &s->small : &s->large;
+}
+
+/* Moves the thread's entries down over what the helper has taken away. By the
+   shelf's thread, under s->mutex: the helper is not in shelf_strip(). */
 static void settle(struct shelf *shelf)
 {
     uint32_t n = shelf->n - shelf->base;
@@ -112,6 +133,57 @@ static void settle(struct shelf *shelf)
     shm_store_release(&shelf->n, n);
 }
 
+/* The oldest entries of a shelf go to the depot. By the shelf's thread, which
+   may have a shard's latch or the process's mutex: so it never waits for the
+   session's. False: none went, as another thread has that mutex; or there is no
+   room, where a damaged table has given the same entry out twice. */
+static bool spill(struct session *s, struct shelf *shelf, enum page_kind kind,
+    uint32_t n)
+{
+    struct depot *depot = depot_of(s, kind);
+
+    if (pthread_mutex_trylock(&s->mutex) != 0)
+        return false;
+    settle(shelf);
+    if (n > shelf->n)
+        n = shelf->n;
+    if (n > depot->room - depot->n)
+        n = depot->room - depot->n;
+    for (uint32_t i = 0; i < n; i++)
+        depot->entries[depot->n++] = shelf->entries[i];
+    shm_store(&shelf->base, n);
+    settle(shelf);
+    pthread_mutex_unlock(&s->mutex);
+    return n > 0;
+}
+
+/* Up to half a magazine. Under s->mutex. */
+static uint32_t draw(struct depot *depot, struct shelf *shelf)
+{
+    uint32_t n = depot->n < HALF ? depot->n : HALF;
+
+    for (uint32_t i = 0; i < n; i++)
+        shelf_push(shelf, depot->entries[--depot->n]);
+    return n;
+}
+
+/* Nobody's from now on. Under s->mutex. */
+static void empty_depot(struct session *s, enum page_kind kind)
+{
+    struct depot *depot = depot_of(s, kind);
+
+    while (depot->n > 0)
+        give_cached(s, depot->entries[--depot->n], kind);
+}
+
+static void leave(struct magazine *m, enum page_kind kind)
+{
+    (void)spill(m->session, shelf_of(m, kind), kind, MAGAZINE_ENTRIES);
+    empty(m, kind); /* of what is left */
+}
+
+/* Under the process's mutex: no session ends, and frees the magazine, while its
+   entries are left to others. */
 void slab_thread_ends(struct thread *t)
 {
     struct magazine *m, *next;
@@ -119,8 +191,8 @@ void slab_thread_ends(struct thread *t)
 
     process_enter(&fresh);
     cds_list_for_each_entry_safe (m, next, &t->magazines, of_thread) {
-        empty(m, PAGE_SMALL);
-        empty(m, PAGE_LARGE);
+        leave(m, PAGE_SMALL);
+        leave(m, PAGE_LARGE);
         magazine_free(m);
     }
     process_leave();
@@ -163,21 +235,22 @@ struct refill {
     struct session *s;
     enum page_kind kind;
     struct shelf *shelf;
-    struct slab_search *search;
+    struct depot *depot;
 };
 
-/* Whoever listens has yet to hear of it. */
+/* Does its session listen, and has it not heard of this end yet? */
 static bool is_untold(const struct map *map, const struct entry *e,
     uint64_t state)
 {
     return (state & STATE_TOLD) == 0 &&
-        call_is_wanted(map, shm_load(&e->session));
+        notify_is_wanted(map, shm_load(&e->session));
 }
 
-/* May its slab's owner take it? Others act on live entries only; so once free,
-   or gone for long, it is ours by a swap. In need of room (gone_before is
-   never) also what its session has not heard of yet. As in give_cached() the
-   page may be another's by now. */
+/* Takes an entry of an own slab if it is FREE, or GONE since before
+   @gone_before and told. In need of room (@gone_before is never) also what its
+   session has not heard of yet. Other processes act on live entries only, and a
+   holder that asks why its lock is gone swaps the same state: the swap decides.
+   As in give_cached() the page may be another's by now. */
 static bool harvest_one(const struct refill *r, struct entry *e,
     mono_t gone_before)
 {
@@ -202,6 +275,7 @@ static unsigned harvest_page(const struct refill *r, uint32_t page,
     unsigned n = r->kind == PAGE_SMALL ? SMALL_PER_PAGE : LARGE_PER_PAGE;
     unsigned before = r->shelf->n;
 
+    visit(VISIT_PAGE);
     if (shm_load(&map->pages[page].kind) != r->kind)
         return 0;
     for (unsigned i = 0; i < n && r->shelf->n < MAGAZINE_ENTRIES; i++) {
@@ -212,6 +286,8 @@ static unsigned harvest_page(const struct refill *r, uint32_t page,
     return r->shelf->n - before;
 }
 
+/* `loose` goes down by what was found, never below 0: it is a hint, and others
+   add to it meanwhile. */
 static void took_loose(struct session *s, unsigned found)
 {
     uint32_t loose = shm_load(&s->slot->loose);
@@ -221,17 +297,17 @@ static void took_loose(struct session *s, unsigned found)
         continue;
 }
 
-static unsigned harvest_all(const struct refill *r, mono_t gone_before)
+/* Up to so many slabs, from where the last one ended. */
+static unsigned harvest_some(const struct refill *r, uint32_t n,
+    mono_t gone_before)
 {
-    struct slab_search *search = r->search;
+    struct depot *depot = r->depot;
     struct session *s = r->s;
     unsigned found = 0;
 
-    for (uint32_t i = 0; i < s->n_pages && r->shelf->n < MAGAZINE_ENTRIES;
-         i++) {
-        search->cursor =
-            search->cursor + 1 < s->n_pages ? search->cursor + 1 : 0;
-        found += harvest_page(r, s->pages[search->cursor], gone_before);
+    for (; n > 0 && r->shelf->n < MAGAZINE_ENTRIES; n--) {
+        depot->cursor = depot->cursor + 1 < s->n_pages ? depot->cursor + 1 : 0;
+        found += harvest_page(r, s->pages[depot->cursor], gone_before);
     }
     took_loose(s, found);
     return found;
@@ -242,22 +318,39 @@ static mono_t long_gone(void)
     return mono_add_ns(sys.now(), -GONE_KEPT_NS);
 }
 
-/* What others have freed, if any. Under s->mutex. */
+/* What others have freed, if it is worth a look at so few of many slabs. Under
+   s->mutex. */
 static unsigned harvest(const struct refill *r)
 {
+    struct session *s = r->s;
+    uint32_t n = s->n_pages < HARVEST_PAGES ? s->n_pages : HARVEST_PAGES;
+    uint32_t loose = shm_load(&s->slot->loose);
     mono_t now = sys.now();
     unsigned found;
 
-    if (shm_load(&r->s->slot->loose) == 0 ||
-        !mono_reached(r->search->barren_until, now))
+    if (loose == 0 || (n == HARVEST_PAGES && loose < s->n_pages) ||
+        !mono_reached(r->depot->barren_until, now))
         return 0;
-    found = harvest_all(r, long_gone());
-    if (found == 0)
-        r->search->barren_until = mono_add_ns(now, BARREN_NS);
+    found = harvest_some(r, n, long_gone());
+    if (found == 0 || (n == HARVEST_PAGES && found < n / 4))
+        r->depot->barren_until = mono_add_ns(now, BARREN_NS);
     return found;
 }
 
-/* To remember one page more. */
+static bool enlarge(struct depot *depot, uint32_t room)
+{
+    struct entry **entries = realloc(depot->entries, room * sizeof(*entries));
+
+    if (entries == NULL)
+        return false;
+    depot->entries = entries;
+    depot->room = room;
+    return true;
+}
+
+/* Room to remember one page more, and all its entries: made before the page is
+   claimed, as a page that nobody remembers would be lost until the session ends.
+   What is not used of it costs no memory. */
 static int make_room(struct session *s)
 {
     uint32_t room = s->room_pages == 0 ? 16 : s->room_pages * 2;
@@ -269,6 +362,9 @@ static int make_room(struct session *s)
     if (pages == NULL)
         return why(-ENOMEM, "out of memory");
     s->pages = pages;
+    if (!enlarge(&s->small, room * SMALL_PER_PAGE) ||
+        !enlarge(&s->large, room * LARGE_PER_PAGE))
+        return why(-ENOMEM, "out of memory");
     s->room_pages = room;
     return 0;
 }
@@ -284,8 +380,8 @@ static int claim(struct session *s, struct thread *t, enum page_kind kind,
     rc = page_claim(s->map, t, kind, s->ref, page);
     if (rc == ENQ_EFULL)
         return why(rc,
-            "%s is full: its %u slots are taken, in pages of %u that belong "
-            "to one session each",
+            "%s is full: its %u slots are taken, in pages of %u; each page "
+            "belongs to one session",
             s->map->path, s->map->h->slab_pages_max * SMALL_PER_PAGE,
             SMALL_PER_PAGE);
     if (rc != 0)
@@ -327,13 +423,16 @@ static uint32_t give_up_pages(struct session *s)
     return given;
 }
 
-/* In need: what is remembered for those who may still ask goes as well, and
-   entries of the other size make way. */
+/* In need: also takes what is remembered for holders that may still ask, and
+   gives up the thread's free entries, and then slabs, of the other size. */
 static int refill_in_need(const struct refill *r, struct thread *t, int rc)
 {
-    if (harvest_all(r, MONO_NEVER) > 0)
+    enum page_kind other = r->kind == PAGE_SMALL ? PAGE_LARGE : PAGE_SMALL;
+
+    if (harvest_some(r, r->s->n_pages, MONO_NEVER) > 0)
         return 0;
-    empty(t->magazine, r->kind == PAGE_SMALL ? PAGE_LARGE : PAGE_SMALL);
+    empty(t->magazine, other);
+    empty_depot(r->s, other);
     return give_up_pages(r->s) > 0 ? claim_some(r, t) : rc;
 }
 
@@ -341,18 +440,19 @@ static int refill_locked(const struct refill *r, struct thread *t)
 {
     int rc;
 
-    if (harvest(r) > 0)
+    if (draw(r->depot, r->shelf) > 0 || harvest(r) > 0)
         return 0;
     rc = claim_some(r, t);
     return page_is_short(rc) ? refill_in_need(r, t, rc) : rc;
 }
 
+/* The mutex also waits for a helper that is stripping this shelf: afterwards
+   the shelf may have entries after all. */
 static int refill(struct session *s, struct thread *t, enum page_kind kind,
     struct entry **out)
 {
     struct shelf *shelf = shelf_of(t->magazine, kind);
-    const struct refill r = {
-        s, kind, shelf, kind == PAGE_SMALL ? &s->small : &s->large};
+    const struct refill r = {s, kind, shelf, depot_of(s, kind)};
     int rc = 0;
 
     pthread_mutex_lock(&s->mutex);
@@ -377,11 +477,12 @@ int slab_take_slow(struct session *s, struct thread *t, enum page_kind kind,
     return shelf_pop(shelf_of(m, kind), out) ? 0 : refill(s, t, kind, out);
 }
 
-/* Where it goes back to; NULL: it is not ours, or there is no room. */
+/* The shelf that it goes back to; NULL: it is not ours, or there is no room. */
 static struct shelf *shelf_for(struct session *s, struct thread *t,
     const struct entry *e)
 {
     bool large = slab_is_own(s, e, PAGE_LARGE);
+    enum page_kind kind = large ? PAGE_LARGE : PAGE_SMALL;
     struct shelf *shelf;
     struct magazine *m;
 
@@ -390,8 +491,10 @@ static struct shelf *shelf_for(struct session *s, struct thread *t,
     m = magazine_of(s, t);
     if (m == NULL)
         return NULL;
-    shelf = large ? &m->large : &m->small;
-    return shm_load(&shelf->n) == MAGAZINE_ENTRIES ? NULL : shelf;
+    shelf = shelf_of(m, kind);
+    return shm_load(&shelf->n) < MAGAZINE_ENTRIES || spill(s, shelf, kind, HALF)
+        ? shelf
+        : NULL;
 }
 
 void slab_give_slow(struct session *s, struct thread *t, struct entry *e)
@@ -407,7 +510,7 @@ void slab_give_slow(struct session *s, struct thread *t, struct entry *e)
     shelf_push(shelf, e);
 }
 
-void slab_bury(struct map *map, struct entry *e, enum gone why_gone, mono_t now)
+void slab_reap(struct map *map, struct entry *e, enum gone why_gone, mono_t now)
 {
     uint64_t state = shm_load(&e->state);
 
@@ -420,43 +523,14 @@ void slab_bury(struct map *map, struct entry *e, enum gone why_gone, mono_t now)
 
 /* --- asking for what others do not use, and giving it --- */
 
-static bool is_kept(const struct map *map, uint32_t page, session_ref_t own,
-    enum page_kind kind, session_ref_t *of)
-{
-    struct page_use use;
-
-    *of = shm_load(&map->pages[page].owner);
-    if (!page_is_slab(map, page) || *of == 0)
-        return false;
-    use = page_use(map, page);
-    return use.live == 0 ||
-        (*of == own && shm_load(&map->pages[page].kind) == kind &&
-            use.cached > 0);
-}
-
-struct slab_hoard slab_hoard_of(const struct map *map, session_ref_t own,
-    enum page_kind kind)
-{
-    struct slab_hoard hoard = {0, 0};
-    uint32_t used = map_pages_used(map);
-    session_ref_t of;
-
-    for (uint32_t page = 0; page < used; page++) {
-        if (!is_kept(map, page, own, kind, &of))
-            continue;
-        hoard.of = of;
-        hoard.pages++;
-    }
-    return hoard;
-}
-
 void slab_want(const struct map *map)
 {
     shm_add(&map->h->wanted, 1);
     sys.wake(&map->h->wanted, INT_MAX);
 }
 
-/* The magazine is its thread's, who may be at it just now: see shelf_pop(). */
+/* Says that all entries now on the shelf are the helper's. The shelf's thread
+   may be taking one at this moment: see shelf_pop(). */
 static void shelf_claim(struct shelf *shelf)
 {
     uint32_t n = shm_load(&shelf->n);
@@ -467,7 +541,13 @@ static void shelf_claim(struct shelf *shelf)
         shm_store(&shelf->base, n);
 }
 
-/* Who took some before he could see it has said so. */
+/*
+ * Frees what was claimed, but for what the thread has taken before it could see
+ * the claim: that shows in `n`, loaded behind the barrier. Where the barrier
+ * was refused (@seen false) nothing is certain, and nothing is taken. Entries
+ * are given back from `was` to `end`, and `base` ends there, so that the shelf
+ * is the thread's again above it.
+ */
 static void shelf_strip(struct magazine *m, enum page_kind kind, bool seen)
 {
     struct shelf *shelf = shelf_of(m, kind);
@@ -507,64 +587,10 @@ void slab_shed(struct session *s)
     process_enter(&fresh);
     strip_magazines(s);
     process_leave();
+    empty_depot(s, PAGE_SMALL);
+    empty_depot(s, PAGE_LARGE);
     give_up_pages(s);
     pthread_mutex_unlock(&s->mutex);
     shm_add(&map->h->given, 1);
     sys.wake(&map->h->given, INT_MAX);
-}
-
-/* --- walking --- */
-
-static bool each_of_page(const struct map *map, uint32_t page, slab_see_fn *see,
-    void *context)
-{
-    uint32_t kind = shm_load_acquire(&map->pages[page].kind);
-    unsigned units = kind == PAGE_SMALL ? SMALL_UNITS : LARGE_UNITS;
-    unsigned n = kind == PAGE_SMALL ? SMALL_PER_PAGE : LARGE_PER_PAGE;
-
-    if (kind != PAGE_SMALL && kind != PAGE_LARGE)
-        return true;
-    ENQ_POINT("slab.page_read");
-    for (unsigned i = 0; i < n; i++) {
-        struct entry *e = at_entry(map, page_entry_ref(map, page, i, units));
-        uint64_t state = e == NULL ? 0 : shm_load_acquire(&e->state);
-
-        /* as in entry_read(): nothing is left there of what we came for */
-        if (shm_load(&map->pages[page].kind) != kind)
-            return true;
-        if (e != NULL && !see(context, e, state))
-            return false;
-    }
-    return true;
-}
-
-void slab_each(const struct map *map, slab_see_fn *see, void *context)
-{
-    uint32_t used = map_pages_used(map);
-
-    for (uint32_t page = 0; page < used; page++)
-        if (!each_of_page(map, page, see, context))
-            return;
-}
-
-uint32_t slab_each_from(const struct map *map, uint32_t page, uint32_t n,
-    slab_see_fn *see, void *context)
-{
-    uint32_t used = map_pages_used(map);
-
-    for (; page < used && n > 0; page++, n--)
-        if (!each_of_page(map, page, see, context))
-            return page;
-    return page < used ? page : 0;
-}
-
-void slab_each_of(const struct map *map, session_ref_t ref, slab_see_fn *see,
-    void *context)
-{
-    uint32_t used = map_pages_used(map);
-
-    for (uint32_t page = 0; page < used; page++)
-        if (shm_load(&map->pages[page].owner) == ref &&
-            !each_of_page(map, page, see, context))
-            return;
 }

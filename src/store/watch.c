@@ -3,11 +3,14 @@
  */
 #include "store/watch.h"
 
+#include "store/walk.h"
 #include "sync/sys.h"
 
-#define AGAIN_NS (50 * NS_PER_MS)
-#define SHARE 20
+#define AGAIN_NS (50 * NS_PER_MS) /* from one scan to its second */
+#define SHARE 20                  /* at most 1/20 of the time is for scans */
 
+/* A swap, as several threads and the helper lower it at once, and the lowest
+   must stay. */
 void watch_lower(struct session *s, int64_t deadline_ns)
 {
     int64_t earliest = shm_load(&s->earliest_ns);
@@ -33,6 +36,8 @@ static bool see_deadline(void *context, struct entry *e, uint64_t state)
     return true;
 }
 
+/* Locks that it has adopted lie in the slabs of other sessions: then the whole
+   table is scanned. */
 static int64_t find_earliest(const struct session *s, mono_t after)
 {
     struct look l = {s, after.ns, INT64_MAX};
@@ -44,7 +49,9 @@ static int64_t find_earliest(const struct session *s, mono_t after)
     return l.earliest_ns;
 }
 
-/* Scans seldom: each so many times of what it takes. */
+/* One scan. The next one is SHARE times as far off as this one took, at least,
+   whatever deadlines there are: many locks with short ttls cost a bounded part
+   of one CPU. */
 static void scan(struct session *s, mono_t now, watch_find_fn *find,
     void *context)
 {
@@ -55,8 +62,13 @@ static void scan(struct session *s, mono_t now, watch_find_fn *find,
     watch_lower(s, found < rest.ns ? rest.ns : found);
 }
 
-/* A first scan because one is due, which forgets the old hint; a second one
-   that only adds to what the first has found. */
+/*
+ * `passed_ns` first, then the scan: a lock taken in between is seen by the scan
+ * or lowers earliest_ns itself. The first scan, as a deadline has come, forgets
+ * the old hint; the second only adds to what the first found, for the sake of a
+ * lock whose entry the first scan did not see yet and whose lowering it wiped
+ * out.
+ */
 mono_t watch_round(struct session *s, mono_t now, watch_find_fn *find,
     void *context)
 {

@@ -19,8 +19,8 @@
 
 /* --- one thread --- */
 
-/* "pid (name) state ppid pgrp session tty tpgid flags ...", where the name may
-   be anything: which of the blanks behind it are before what we want. */
+/* "pid (name) state ppid pgrp session tty tpgid flags ...". The name may have
+   blanks and brackets, so we count the blanks behind the last bracket. */
 #define FLAGS_BEHIND 7
 #define THREADS_BEHIND 18
 
@@ -35,7 +35,8 @@ static unsigned long number_behind(const char *stat, unsigned blanks)
     return at == NULL ? 0 : strtoul(at, NULL, 10);
 }
 
-/* Is it seen to be exiting? And of how many threads it was one then. */
+/* Is this thread exiting? @threads: how many its process had at that moment. A
+   thread that cannot be read is not called exiting. */
 static bool stat_says_exiting(int stat, unsigned long *threads)
 {
     char line[512];
@@ -48,7 +49,8 @@ static bool stat_says_exiting(int stat, unsigned long *threads)
     return (number_behind(line, FLAGS_BEHIND) & PF_EXITING) != 0;
 }
 
-/* One that is gone since it was listed is none that we have seen exiting. */
+/* A thread that has gone since it was listed was not seen to be exiting: it may
+   have made another one before. */
 static bool is_exiting(int tasks, const char *tid)
 {
     unsigned long threads;
@@ -67,43 +69,46 @@ static bool is_exiting(int tasks, const char *tid)
 
 /* --- all threads --- */
 
-struct roll {
+struct census {
     uint64_t n, sum; /* of their numbers, hashed: which they are */
     bool all_exiting;
 };
 
-static void call_one(struct roll *roll, int tasks, const char *tid, bool look)
+static void count_one(struct census *census, int tasks, const char *tid,
+    bool look)
 {
     if (tid[0] == '.')
         return;
-    roll->n++;
-    roll->sum += hash_bytes(tid, strlen(tid), 0);
+    census->n++;
+    census->sum += hash_bytes(tid, strlen(tid), 0);
     if (look)
-        roll->all_exiting = is_exiting(tasks, tid);
+        census->all_exiting = is_exiting(tasks, tid);
 }
 
-/* One that lives is enough. */
-static bool call_roll(struct roll *roll, int tasks, bool look)
+/* Reads the list of threads, and looks at each if @look. Stops at the first
+   that is not exiting: one is enough for "not ended". */
+static bool take_census(struct census *census, int tasks, bool look)
 {
     _Alignas(struct dirent64) char bytes[4096];
     long n;
 
-    *roll = (struct roll){0, 0, true};
+    *census = (struct census){0, 0, true};
     if (lseek(tasks, 0, SEEK_SET) != 0)
         return false;
     while ((n = syscall(SYS_getdents64, tasks, bytes, sizeof(bytes))) > 0) {
-        for (long at = 0; at < n && roll->all_exiting;) {
+        for (long at = 0; at < n && census->all_exiting;) {
             const struct dirent64 *entry = (const void *)&bytes[at];
 
-            call_one(roll, tasks, entry->d_name, look);
+            count_one(census, tasks, entry->d_name, look);
             at += entry->d_reclen;
         }
-        if (!roll->all_exiting)
+        if (!census->all_exiting)
             return false;
     }
     return n == 0;
 }
 
+/* A thread is a directory in /proc/PID/task, and each of those is a link. */
 static uint64_t threads_of(int tasks)
 {
     struct stat st;
@@ -112,25 +117,25 @@ static uint64_t threads_of(int tasks)
 }
 
 /*
- * A list of threads may end early, when one goes as it is read, and a thread
- * may be made by one that was on the list and had not been looked at. So the
- * list is read again once all on it have been seen to be exiting: if it is the
- * same, and as long as the kernel says that it is, before and after, then no
- * other thread was there, and nobody was left who could make one.
+ * The kernel's list of threads may end early, when a thread goes as it is read;
+ * and a thread that was on the list and not looked at yet may make another. So
+ * the list is read again once all on it were seen to be exiting. If it is the
+ * same, and has as many threads as the kernel counts, before and after, then
+ * there was no other thread, and none was left that could make one.
  */
 static bool all_exiting(int tasks)
 {
-    struct roll first, again;
+    struct census first, again;
     uint64_t n;
 
-    if (!call_roll(&first, tasks, true) || first.n == 0)
+    if (!take_census(&first, tasks, true) || first.n == 0)
         return false;
     n = threads_of(tasks);
-    return call_roll(&again, tasks, false) && again.n == n &&
+    return take_census(&again, tasks, false) && again.n == n &&
         first.n == again.n && first.sum == again.sum && threads_of(tasks) == n;
 }
 
-/* That it is not in /proc may mean that it is hidden there. */
+/* Asked of kill(2), as /proc may hide processes (hidepid). */
 static bool is_nobody(pid_t pid)
 {
     return kill(pid, 0) != 0 && errno == ESRCH;
@@ -139,11 +144,11 @@ static bool is_nobody(pid_t pid)
 enum sign { ALIVE, ALONE, UNSURE };
 
 /*
- * The first thread stays until all others have gone, and most often is the last
- * already, or not even exiting. Its line is made anew each time that it is
- * read: once it has been seen exiting it makes no thread, so that it is alone
- * for good if it is alone after that. (If it is another by then, that one has
- * begun an exec: it had ended all others, and is a new program.)
+ * The short way, which is enough most often. The first thread of a process
+ * stays until all others have gone. The kernel makes its line anew at each
+ * read: once seen exiting it makes no thread any more, so if it is alone at the
+ * second read it is alone for good. (If the first thread is another one by
+ * then, that one called exec: it had ended all others, and is a new program.)
  */
 static enum sign look_at_first(int stat)
 {
@@ -154,8 +159,9 @@ static enum sign look_at_first(int stat)
     return stat_says_exiting(stat, &threads) && threads == 1 ? ALONE : UNSURE;
 }
 
-/* Something of the process' own; and if it is in the /proc that we had a look
-   at when we came. */
+/* Opens /proc/PID/`what`, if it is in the /proc that map_identify() found to be
+   that of our own PID namespace: another may be mounted there by now. Negated
+   errno; -EXDEV: it is another. */
 static int open_of(const struct map *map, uint32_t pid, const char *what)
 {
     struct stat st;
@@ -197,7 +203,8 @@ static bool ended_by_pid(const struct map *map, uint32_t pid)
     return sign == ALONE || (sign == UNSURE && all_ended(map, pid));
 }
 
-/* Its slot may be another's meanwhile: what is read is read once. */
+/* The slot may be given to another process meanwhile: each field is read once,
+   and prove() notes the result for the use of the slot that was meant. */
 bool process_ended(const struct map *map, const struct process *who)
 {
     uint32_t pid_space = shm_load(&who->pid_space);

@@ -28,7 +28,7 @@ static bool glibc_knows_us(void)
     return known;
 }
 
-/* Is this glibc's list, with the mutex first on it, and the kernel's too? */
+/* Does the kernel know glibc's robust list, on which the mutex is first? */
 static bool kernel_has_first(const pthread_mutex_t *mutex)
 {
     struct robust_list_head *head = NULL;
@@ -37,7 +37,7 @@ static bool kernel_has_first(const pthread_mutex_t *mutex)
 
     if (syscall(SYS_get_robust_list, 0, &head, &bytes) == 0 && head != NULL) {
         first = (const char *)((uintptr_t)head->list.next & ~(uintptr_t)1);
-        return first + head->futex_offset == (const char *)life_word(mutex);
+        return first + head->futex_offset == (const char *)liveness_word(mutex);
     }
     /* asking is refused too: tell it again, and look at the answer */
     head = (void *)mutex->__data.__list.__prev;
@@ -70,7 +70,7 @@ static int ask_kernel(bool *knows)
     if (rc == 0)
         rc = pthread_mutex_lock(&mutex);
     if (rc != 0)
-        return why(-rc, "no robust mutex: %s", strerror(rc));
+        return why(-rc, "cannot make a robust mutex: %s", strerror(rc));
     *knows = kernel_has_first(&mutex);
     pthread_mutex_unlock(&mutex);
     pthread_mutex_destroy(&mutex);
@@ -84,16 +84,18 @@ int life_possible(void)
 
     if (!glibc_knows_us())
         return why(-EPERM,
-            "this thread was made by a bare clone(), of which the C library "
-            "knows nothing: use fork() or pthread_create()");
+            "a bare clone() made this thread, and the C library does not know "
+            "it: use fork() or pthread_create()");
     rc = ask_kernel(&knows);
     if (rc != 0 || knows)
         return rc;
     return why(-EPERM,
         "the kernel would not notice this thread's death: set_robust_list(2) "
-        "was refused, by a seccomp filter?");
+        "was refused (by a seccomp filter?)");
 }
 
+/* FUTEX_WAITERS is set after the lock: a death in between marks the word and
+   wakes nobody, which is right, as nobody watches a slot without a `ref`. */
 int life_begin(pthread_mutex_t *life)
 {
     int rc = robust_init(life, PTHREAD_PROCESS_SHARED);
@@ -115,8 +117,12 @@ void life_end(pthread_mutex_t *life)
 
 enum sign { ALIVE, DEAD, GONE };
 
-/* Slot in use by `ref`? Then its word, then again: a slot that was given to
-   another in between says nothing about us. */
+/*
+ * Is the slot in use by `ref`? Then its liveness word, then `ref` again: if the
+ * slot was given to another thread in between, the word says nothing about
+ * `ref`, which is gone anyway. Partner of the word: the kernel's store at the
+ * death; of `ref`: slot_claim() and slot_free().
+ */
 static enum sign look(const uint32_t *slot_ref, const pthread_mutex_t *life,
     uint32_t ref)
 {
@@ -124,14 +130,14 @@ static enum sign look(const uint32_t *slot_ref, const pthread_mutex_t *life,
 
     if (ref == 0 || shm_load_acquire(slot_ref) != ref)
         return GONE;
-    word = shm_load_acquire(life_word(life));
+    word = shm_load_acquire(liveness_word(life));
     if (shm_load_acquire(slot_ref) != ref)
         return GONE;
-    /* the kernel wipes the owner's id out; so does he, where he had to unlock
-       it before he gave up his slot: see session_end(). A word that is damaged
-       may say that he died and have his id: nobody waits for that (word.c) */
-    return (word & FUTEX_TID_MASK) == 0 || life_word_is_dead(word) ? DEAD
-                                                                   : ALIVE;
+    /* the kernel wipes out the owner's thread id; so does an owner that has to
+       unlock before it gives up its slot (session_end). A damaged word may say
+       that the owner died and still have an id: no thread waits for that */
+    return (word & FUTEX_TID_MASK) == 0 || liveness_is_dead(word) ? DEAD
+                                                                  : ALIVE;
 }
 
 static enum sign look_at_thread(const struct map *map, thread_ref_t ref)
@@ -156,8 +162,9 @@ void life_of(const struct map *map, struct process *who)
     shm_store(&who->over, 0);
 }
 
-/* Its threads go one after the other, within microseconds; but one may be held
-   up in the kernel for ever. */
+/* How long not to look for the proof again: a quarter of the time that it has
+   been dying. Its threads mostly end within microseconds of each other; but one
+   may be held up in the kernel for ever. */
 static int64_t pause_ns(const struct process *who, int64_t now_ns)
 {
     int64_t ns = (now_ns - shm_load(&who->dying_ns)) / 4;
@@ -167,7 +174,9 @@ static int64_t pause_ns(const struct process *who, int64_t now_ns)
     return ns < LOOK_LAST_NS ? ns : LOOK_LAST_NS;
 }
 
-/* Of a thousand who wait for a process that lingers, one looks at a time. */
+/* Of a thousand waiters for a process that lingers, the one that swaps
+   `look_ns` looks. Both times are hints in shared memory: a clock that seems to
+   go backwards (now < last: damage) is no reason to wait. */
 static bool is_my_turn(struct process *who, bool at_once)
 {
     int64_t now_ns = sys.now().ns, last = shm_load(&who->look_ns);
@@ -179,8 +188,10 @@ static bool is_my_turn(struct process *who, bool at_once)
     return shm_cas(&who->look_ns, &last, now_ns) || at_once;
 }
 
-/* `ref` is the use of its slot that is meant: one of the slot's next process is
-   not touched by what is noted here. */
+/* The proof, looked for and noted. `ref` is the use of the slot that is meant:
+   the note names it, so that it says nothing of the slot's next process. A
+   read-only mapping cannot take notes: session_prove() keeps them in map->over,
+   private to this process. */
 static bool prove(const struct map *map, struct process *who, uint32_t ref,
     bool at_once)
 {
@@ -248,8 +259,8 @@ bool thread_is_dead(const struct map *map, thread_ref_t ref)
 
     if (look_at_thread(map, ref) != ALIVE)
         return true;
-    /* one that is gone says nothing: its process has no attachment, or it was
-       cleaned up, after those that it kept */
+    /* DEAD, not GONE: a keeper whose slot is free says nothing. Its process has
+       no attachment any more, or it was reclaimed after those that it kept */
     return keeper != 0 && look_at_thread(map, keeper) == DEAD &&
         prove(map, &at_thread(map, ref)->process, ref, false);
 }
@@ -280,8 +291,8 @@ bool session_watch(const struct map *map, session_ref_t ref,
 {
     const struct session_slot *slot = at_session(map, ref);
 
-    watch->word = life_word(&slot->life);
+    watch->word = liveness_word(&slot->life);
     watch->value = shm_load_acquire(watch->word);
-    return !life_word_is_dead(watch->value) &&
+    return !liveness_is_dead(watch->value) &&
         shm_load_acquire(&slot->ref) == ref;
 }

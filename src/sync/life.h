@@ -1,21 +1,33 @@
 /*
  * life.h - sync: is it dead?
  *
- * A life mutex is a robust process-shared pthread mutex that its owner locks
- * once and that nobody else ever locks. When the owner's thread ends without
- * unlocking - SIGKILL, exec, a thread that just returns - the kernel walks its
- * robust list, sets FUTEX_OWNER_DIED in the word and wakes a watcher, before
- * the process's memory is torn down: 70 us, also for a process of 2 GiB where
- * pidfds and file locks take 130 ms (research/mech.md, 4.1).
+ * A liveness mutex is a robust process-shared pthread mutex that its owner
+ * locks once and that nobody else ever locks: its futex word is the LIVENESS
+ * WORD. When the owner's thread ends without unlocking - SIGKILL, exec, a
+ * thread that just returns - the kernel walks its robust list, sets
+ * FUTEX_OWNER_DIED in the word and wakes a watcher, before the process's memory
+ * is torn down: 70 us, also for a process of 2 GiB, where pidfds and file locks
+ * take 130 ms.
  *
  * The kernel wakes only where FUTEX_WAITERS is set, so the owner sets it for
  * good. "Dead" is said only when certain; "maybe alive" is the safe answer.
  *
- * A dead thread is not a dead process. A session's mark says that its helper
- * thread is dead: that is when others begin to look after it. Until it is
- * proved that the whole process can do nothing any more (sync/ended.h) it is
- * *dying*, and what it holds is in the way; then it is *over*, which is noted
- * in its slot, as only a note can be looked at under a lock word.
+ * A dead thread is not a dead process. Three questions, three answers:
+ *
+ *	thread_is_dead		may its latches be recovered, its slot be freed?
+ *				Its liveness word says so; or its keeper's does,
+ *				and the end of the whole process is proved
+ *	session_is_dead		its helper thread is dead: the session is DYING.
+ *				Others begin to look after it, its waiters are
+ *				out, its locks are in the way of all
+ *	session_is_over		it is proved that no thread of the process can
+ *				do anything any more (sync/ended.h): its RELEASE
+ *				locks have ended. The proof takes system calls,
+ *				so it is noted in the slot (`process.over`), and
+ *				only the note is looked at under a latch
+ *
+ * Nobody has to watch for deaths: a waiter sleeps on the liveness words of the
+ * sessions that it waits for, and finds the proof itself (session_prove).
  */
 #ifndef SYNC_LIFE_H
 #define SYNC_LIFE_H
@@ -29,13 +41,13 @@
 #include "sync/sys.h"
 
 /* glibc keeps the futex word first; check_life shows that it does. */
-static inline const uint32_t *life_word(const pthread_mutex_t *life)
+static inline const uint32_t *liveness_word(const pthread_mutex_t *life)
 {
     return (const uint32_t *)life;
 }
 
 /* Partner: the kernel's store at death; also life_begin and life_end. */
-static inline bool life_word_is_dead(uint32_t word)
+static inline bool liveness_is_dead(uint32_t word)
 {
     return (word & FUTEX_OWNER_DIED) != 0;
 }
@@ -49,22 +61,24 @@ static inline bool life_word_is_dead(uint32_t word)
  */
 int life_possible(void);
 
-/* Both lock the mutex for the calling thread, or unlock it again. */
+/* Lock the mutex for the calling thread, and unlock it again. life_begin():
+   0, or a negated errno. */
 int life_begin(pthread_mutex_t *life);
 void life_end(pthread_mutex_t *life);
 
-/* The slot of a process that is ours: what others need for the proof. */
+/* Fills in, in a slot of ours that nobody can see yet, what other processes
+   need for the proof. */
 void life_of(const struct map *map, struct process *who);
 
 /*
  * True when the thread that had this reference is certainly gone: its slot says
- * died, or is free or another's by now.
+ * died, or is free, or another thread's by now.
  *
- * Of a thread there is a second sign: the kernel walks 2,048 mutexes of a list
- * and no more, newest first, so that one who holds as many robust mutexes of
- * its own dies without a mark of ours. The process's helper thread, its keeper,
- * holds none but ours and is marked: from then on the end of the process is
- * looked for.
+ * There is a second sign: the kernel walks 2,048 mutexes of a robust list and
+ * no more, newest first, so that a thread which holds as many robust mutexes of
+ * the program dies without a mark on ours. The process's helper thread, its
+ * keeper, holds none but ours and is marked: from then on the end of the
+ * process is looked for (system calls, but seldom: see is_my_turn).
  */
 bool thread_is_dead(const struct map *map, thread_ref_t ref);
 
@@ -72,32 +86,35 @@ bool thread_is_dead(const struct map *map, thread_ref_t ref);
 bool session_is_dead(const struct map *map, session_ref_t ref);
 
 /*
- * The same of its helper thread alone. They differ where the session has heirs:
- * what it holds is held until the last of them is gone, but nobody waits any
- * more. Heirs are asked after by system calls, also under a lock word; only
- * when their session's process is dead.
+ * The same, whether or not it has heirs (segment/heirs.h). Its heirs keep what
+ * the session holds until the last of them is gone, but none of them waits: so
+ * a waiter ends by this one. Finding heirs takes two system calls, also under a
+ * latch, and only when the session's own process is dead.
  */
 bool session_is_forsaken(const struct map *map, session_ref_t ref);
 
-/* True when nobody can act for it any more, and that is known. Reads memory,
-   and nothing else. */
+/* True when no thread can act for it any more, and that is known. Reads memory
+   and nothing else, so it may be asked under any latch. Once true it stays so:
+   acquire; partner: the release store of prove(). */
 bool session_is_over(const struct map *map, session_ref_t ref);
 
 /*
- * The same, and of one that is dead the proof is looked for, and noted: system
- * calls, so that no word may be held. Of several who ask, again and again, one
- * looks at a time, more and more seldom (30 us to 10 ms); not so @at_once.
+ * Looks for that proof if the session is dead, and notes it: system calls, so
+ * that no latch may be held. Of several threads that ask, again and again, one
+ * looks at a time, at growing intervals (30 us to 10 ms); with @at_once each
+ * call looks.
  */
 bool session_prove(const struct map *map, session_ref_t ref, bool at_once);
 void session_prove_all(const struct map *map);
 
-/* When to look next; and whether to wait for it, as it has just begun to die.
- */
+/* When to look for the proof next; and whether the death is so recent that it
+   pays to wait for the proof, not to sleep. */
 mono_t session_look_again(const struct map *map, session_ref_t ref);
 bool session_dies_now(const struct map *map, session_ref_t ref);
 
-/* Something to wake up by when the session dies. False: there is nothing, as
-   it is dead, or has heirs only; who waits for these looks at each tick. */
+/* The futex word that wakes a sleeper when the session dies. False: there is
+   none, as it is dead, or only heirs keep it; a waiter for these looks at each
+   tick. */
 bool session_watch(const struct map *map, session_ref_t ref,
     struct sys_watch *watch);
 

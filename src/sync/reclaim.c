@@ -4,11 +4,12 @@
 #include "sync/reclaim.h"
 
 #include "base/point.h"
+#include "sync/latch.h"
 #include "sync/life.h"
-#include "sync/word.h"
 
 LAYOUT_ASSERT(GATES + SHARDS_ALL + 2 < THREADS_MAX / 2);
 
+/* A bit for each slot that is to be freed. */
 struct dead {
     struct map *map;
     uint64_t slots[THREADS_MAX / 64];
@@ -25,6 +26,8 @@ static bool is_dead(const struct map *map, thread_ref_t ref)
     return thread_is_dead(map, ref);
 }
 
+/* `set` is loaded after the death was seen (acquire, in look()): a dead thread
+   stores no more. */
 static unsigned note_dead(struct dead *d)
 {
     unsigned n = 0;
@@ -49,20 +52,22 @@ static void keep(struct dead *d, thread_ref_t ref)
         d->slots[i / 64] &= ~(UINT64_C(1) << (i % 64));
 }
 
-/* After they were seen to be dead: since then they have taken no more. */
+/* Loaded after the threads were seen to be dead: they have taken no latch since
+   then. A latch that is freed meanwhile only keeps one slot too many. */
 static void keep_named(struct dead *d)
 {
     const struct map *map = d->map;
 
     for (uint32_t i = 0; i < GATES; i++)
-        keep(d, word_owner(shm_load_acquire(&map->gates[i].word)));
+        keep(d, latch_owner(shm_load_acquire(&map->gates[i].latch)));
     for (uint32_t i = 0; i < SHARDS_ALL; i++)
-        keep(d, word_owner(shm_load_acquire(&map->shards[i].word)));
-    keep(d, word_owner(shm_load_acquire(&map->h->grow_word)));
-    keep(d, word_owner(shm_load_acquire(&map->h->recovery_word)));
+        keep(d, latch_owner(shm_load_acquire(&map->shards[i].latch)));
+    keep(d, latch_owner(shm_load_acquire(&map->h->grow_latch)));
+    keep(d, latch_owner(shm_load_acquire(&map->h->recovery_latch)));
 }
 
-/* Does it say of another that it is dead, or will? */
+/* Keeps the keepers of all threads that keep their slots, living and dead: a
+   keeper's mark tells of the others' death, now or later. */
 static void keep_keepers(struct dead *d)
 {
     for (uint32_t i = 0; i < map_threads(d->map); i++) {
@@ -73,9 +78,10 @@ static void keep_keepers(struct dead *d)
     }
 }
 
-/* By a swap: another may have given it up since we have read `ref`, or it
-   itself has, and the slot is somebody's by now. What it had counted, the next
-   who claims the slot adds up; its life word goes on saying dead until then. */
+/* By a swap of `ref`: another thread may have given the slot up since we read
+   it, and the slot be claimed again by now. What the dead thread had counted is
+   added up when the slot is claimed; the liveness word goes on saying dead
+   until then. */
 static bool give_up(struct dead *d, uint32_t i)
 {
     struct thread_slot *slot = &d->map->threads[i];
@@ -95,7 +101,7 @@ unsigned reclaim_threads(struct map *map)
         return 0;
     keep_named(&d);
     keep_keepers(&d);
-    /* keepers last: whoever dies in between leaves none without his */
+    /* keepers last: if we die in between, no dead thread is without its own */
     for (int keepers = 0; keepers <= 1; keepers++)
         for (uint32_t i = 0; i < map_threads(map); i++)
             if (is_noted(&d, i) &&

@@ -7,15 +7,18 @@
 #include "segment/map.h"
 
 /*
- * Frees the slots of dead threads that nothing needs any more; the number. Kept
- * are those that a lock word names, or whose journal nobody has undone: both
- * are for heal(); and keepers, as long as they are the only sign of another's
- * death.
+ * Frees the slots of dead threads that nothing needs any more; returns how
+ * many. It keeps
  *
- * Any number may do this at once, also who has no slot and so cannot take a
- * lock word: what a reference stands for never changes, and each is given up by
- * one swap. All words together name 1,300 slots at most: however many die at
- * once, the next to come finds a slot, and heals the rest from there.
+ *   - slots that a latch names, or whose journal is not undone: recover() needs
+ *     them to tell what a dead thread left from what a living one holds;
+ *   - a keeper, as long as it is the only sign of another thread's death.
+ *
+ * Any number of threads may do this at once, also one that has no slot and so
+ * cannot take a latch: what a reference stands for never changes, and each is
+ * given up by one swap. All latches together name 1,300 slots at most: however
+ * many threads die at once, the next to come finds a slot, and recovers the
+ * rest from there.
  */
 unsigned reclaim_threads(struct map *map);
 

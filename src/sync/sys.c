@@ -47,6 +47,9 @@ static mono_t sys_coarse(void)
     return at_tick;
 }
 
+/* `until` as futex_waitv wants it: absolute, and of a clock that it knows. Over
+   a suspend the two clocks drift apart, and the sleep is too long by that; most
+   sleeps end by SYS_TICK_NS anyway. */
 static struct timespec monotonic_until(mono_t until, int64_t most_ns)
 {
     int64_t left = mono_ns_between(sys_now(), until);
@@ -76,14 +79,15 @@ static void wait_one(const struct sys_watch *w, const struct timespec *until)
     syscall(SYS_futex, w->word, FUTEX_WAIT, w->value, &slice, NULL, 0);
 }
 
-static int no_waitv; /* set once, by whoever is refused first */
+static int no_waitv; /* set once, by the first thread that is refused */
 
 bool sys_has_waitv(void)
 {
     return shm_load(&no_waitv) == 0;
 }
 
-static void wait_for(const struct sys_watch *watches, unsigned n,
+/* True: it was time. */
+static bool wait_for(const struct sys_watch *watches, unsigned n,
     const struct timespec *until)
 {
     struct futex_waitv v[SYS_WATCHES_MAX];
@@ -98,20 +102,28 @@ static void wait_for(const struct sys_watch *watches, unsigned n,
         n = SYS_WATCHES_MAX;
     if (!shm_load(&no_waitv)) {
         if (syscall(SYS_futex_waitv, v, n, 0, until, CLOCK_MONOTONIC) >= 0)
-            return;
+            return false;
         if (errno == EAGAIN || errno == EINTR || errno == ETIMEDOUT)
-            return;
+            return errno == ETIMEDOUT;
         if (errno != ENOMEM) /* which passes */
             shm_store(&no_waitv, 1);
     }
     wait_one(watches, until);
+    return false;
 }
+
+#ifdef ENQ_POINTS
+static __thread bool slept_out;
+#define NOTE_SLEPT_OUT(yes) (slept_out = (yes))
+#else
+#define NOTE_SLEPT_OUT(yes) ((void)(yes))
+#endif
 
 static void sys_wait(const struct sys_watch *watches, unsigned n, mono_t until)
 {
     struct timespec ts = monotonic_until(until, SYS_TICK_NS);
 
-    wait_for(watches, n, &ts);
+    NOTE_SLEPT_OUT(wait_for(watches, n, &ts));
 }
 
 /* One word needs no futex_waitv(2), and then no slices where it is refused. */
@@ -156,7 +168,8 @@ static bool barrier(int command)
     return syscall(SYS_membarrier, command, 0, 0) == 0;
 }
 
-/* Who has not registered yet is refused with EPERM. */
+/* A process that has not registered yet is refused with EPERM: so it registers
+   when it needs its first barrier, not at each start. */
 bool sys_barrier(void)
 {
     return barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) ||
@@ -174,9 +187,14 @@ bool sys_is_real(void)
 int64_t sys_coarse_lag_ns = NS_PER_S;
 
 #ifdef ENQ_POINTS
+bool sys_slept_out(void)
+{
+    return slept_out;
+}
+
 int64_t sys_look_every(int64_t ns)
 {
-    static int64_t least_ns = -1; /* whoever asks first finds out */
+    static int64_t least_ns = -1; /* read once; all threads read the same */
     int64_t least = shm_load(&least_ns);
 
     if (least < 0) {
@@ -191,7 +209,7 @@ int64_t sys_look_every(int64_t ns)
 
 int sys_cpus(void)
 {
-    static int known; /* whoever asks first finds out */
+    static int known; /* asked once; all threads get the same answer */
     int cpus = shm_load(&known);
 
     if (unlikely(cpus == 0)) {

@@ -1,9 +1,13 @@
 /*
- * sys.h - sync: clock, futex and who is there, as the rest of the library
- * sees them.
+ * sys.h - sync: clock, futex and the end of processes, as the rest of the
+ * library sees them.
  *
- * Only sys.c calls the kernel for these. Tests put their own operations here
- * and turn time by hand.
+ * Only sys.c calls the kernel for these. The simulator puts its own operations
+ * into `sys`, before there is any other thread, and turns time by hand; so no
+ * layer above may read a clock or a futex in another way.
+ *
+ * All times are CLOCK_BOOTTIME, which all processes of a host share (a time
+ * namespace with another one is refused: segment/header.c).
  */
 #ifndef SYNC_SYS_H
 #define SYNC_SYS_H
@@ -25,11 +29,13 @@ struct sys_watch {
 struct sys_ops {
     mono_t (*now)(void);    /* exact: 23 ns */
     mono_t (*coarse)(void); /* never ahead of now(), mostly by a tick behind */
-    /* Sleeps until a word is woken or differs, or `until`. May return early
-       for no reason. Never blocks for longer than SYS_TICK_NS. */
+    /* Sleeps until a word is woken or differs, or `until`. May return early for
+       no reason: the caller looks again at all that it waits for. Never blocks
+       for longer than SYS_TICK_NS. At most SYS_WATCHES_MAX words. */
     void (*wait)(const struct sys_watch *watches, unsigned n, mono_t until);
-    /* The same without the tick. */
+    /* The same without the tick: for the helper, which is always rung for. */
     void (*sleep)(const struct sys_watch *watches, unsigned n, mono_t until);
+    /* A system call: not under a latch, but for the few that say so. */
     void (*wake)(const uint32_t *word, int how_many);
     /* Is the end of a process proved? See sync/ended.h. */
     bool (*ended)(const struct map *map, const struct process *who);
@@ -63,21 +69,28 @@ extern int64_t sys_coarse_lag_ns;
  */
 #ifdef ENQ_POINTS
 int64_t sys_look_every(int64_t ns);
+
+/* Did this thread's last sys.wait() end because it was time? False where words
+   are looked at in slices. */
+bool sys_slept_out(void);
 #else
 #define sys_look_every(ns) (ns)
+#define sys_slept_out() false
 #endif
 
-/* Can it sleep on more than one word? Else it looks at the others in slices of
-   20 ms: known once the kernel has been asked. */
+/* Can wait() sleep on more than one word? Else it sleeps on the first in slices
+   of 20 ms, and its caller looks at the others. Known once the kernel has been
+   asked; true until then. */
 bool sys_has_waitv(void);
 
-/* A full barrier in every thread of this process, be it asleep or running.
-   False: the kernel, or a filter, refuses. Takes microseconds, and when asked
-   for the first time some ms. */
+/* A full barrier in every thread of this process, be it asleep or running
+   (membarrier(2)): the slow side of shelf_pop() in store/slab.h. False: the
+   kernel, or a filter, refuses. Takes microseconds, and the first time some
+   ms. */
 bool sys_barrier(void);
 
-/* Of the machine, not those that we may use: with more than one, whom we wait
-   for may be running while we spin. */
+/* CPUs of the machine, not those that this process may use: with more than one
+   the holder of a lock may be running while its waiter spins. */
 int sys_cpus(void);
 
 /* The one we are on, from 1 to 255: a hint, and counted around. */

@@ -12,22 +12,25 @@
 #include "base/process.h"
 #include "base/why.h"
 #include "segment/attach.h"
+#include "sync/hooks.h"
+#include "sync/latch.h"
 #include "sync/life.h"
 #include "sync/reclaim.h"
-#include "sync/word.h"
 
 __thread struct thread *thread_last;
 __thread int thread_refusal;
 static __thread struct thread *threads; /* one for each map */
-void (*thread_drop_magazines)(struct thread *t);
+struct hooks hooks;
 
 static uint32_t key; /* the number of our pthread key, and one; 0: none yet */
 
 /*
- * Free first, then unlocked: whoever dies in between leaves a free slot. The
+ * `ref` first, then the mutex: a death in between leaves a free slot, and the
  * registry lock keeps others from claiming it meanwhile. Without that lock
- * (our descriptor was closed by the application) the mutex must be unlocked
- * first, as it may not be left in our robust list.
+ * (the application has closed our descriptor) the mutex must be unlocked first:
+ * once `ref` is 0 another thread may claim the slot and make the mutex anew,
+ * which must not be in our robust list then. A death in between shows as an
+ * unlocked mutex of a slot in use, which counts as dead (life.c: look).
  */
 static void slot_free(struct map *map, struct thread_slot *slot)
 {
@@ -41,7 +44,10 @@ static void slot_free(struct map *map, struct thread_slot *slot)
     map_registry_unlock(map);
 }
 
-/* Its map is still there: a thread counts as one of the map's users. */
+/* In this order: out of map->kept, so that thread_kept_by() does not write to a
+   slot that is another's; the magazines, while we are still registered; the
+   slot; and last the map, which was there so long as the thread was one of its
+   users. In a child of fork all of that is the parent's. */
 static void thread_free(struct thread *t)
 {
     bool fresh;
@@ -50,7 +56,7 @@ static void thread_free(struct thread *t)
         process_enter(&fresh); /* before the slot may be another's */
         cds_list_del(&t->of_map);
         process_leave();
-        shm_load (&thread_drop_magazines)(t);
+        hooks.drop_magazines(t);
         slot_free(t->map, t->slot);
         process_enter(&fresh);
         map_put(t->map);
@@ -71,8 +77,9 @@ static void on_thread_exit(void *list)
     }
 }
 
-/* Without a mutex, which the child of a fork might inherit locked. And not by
-   pthread_once(): a key that could not be had now may be had later. */
+/* Makes our pthread key once, by a swap. Not under a mutex, which the child of
+   a fork might inherit locked; and not by pthread_once(): a key that could not
+   be had now may be had later. */
 static int have_key(void)
 {
     uint32_t none = 0;
@@ -90,7 +97,8 @@ static int have_key(void)
     return 0;
 }
 
-/* Under the registry lock: nobody else adds them up. */
+/* Adds up what the slot's last thread had counted. Here and not when that
+   thread ends, as it may be killed. Under the registry lock: once only. */
 static void retire_counts(struct map *map, struct thread_slot *slot)
 {
     for (unsigned i = 0; i < COUNTERS; i++) {
@@ -99,9 +107,10 @@ static void retire_counts(struct map *map, struct thread_slot *slot)
     }
 }
 
-/* Life first, reference last: nobody ever sees a slot in use whose life word
-   says neither lives nor died. A claimer that dies in between leaves a slot
-   that is still free. */
+/* The liveness mutex first, `ref` last (release; partners: look() in life.c,
+   and all that read the slot's other fields): nobody ever sees a slot in use
+   whose liveness word says neither lives nor died. A claimer that dies in
+   between leaves a slot that is still free. */
 static int slot_claim(struct map *map, uint32_t i)
 {
     struct thread_slot *slot = &map->threads[i];
@@ -122,7 +131,8 @@ static int slot_claim(struct map *map, uint32_t i)
     return 0;
 }
 
-/* Faults: -EAGAIN, those of map_reserve(). */
+/* Claims the first free slot, also one never used, which gets memory first.
+   Faults: -EAGAIN: all are taken; those of map_reserve(). */
 static int slot_find_free(struct map *map, struct thread_slot **slot)
 {
     int rc;
@@ -143,9 +153,9 @@ static int slot_find_free(struct map *map, struct thread_slot **slot)
     return -EAGAIN;
 }
 
-/* Under the registry lock. Nobody may be left to heal what the dead have left,
-   so that whoever comes takes their slots: where all are taken, or there is no
-   memory for one more. */
+/* Where all slots are taken, or there is no memory for one more, those of dead
+   threads are freed first. No other thread may be left to do it; this thread
+   cannot recover, as it has no slot for a latch. Under the registry lock. */
 static int slot_find(struct map *map, struct thread_slot **slot)
 {
     int rc = slot_find_free(map, slot);
@@ -158,11 +168,12 @@ static int slot_find(struct map *map, struct thread_slot **slot)
 static int explain(const struct map *map, int rc)
 {
     if (rc == -EAGAIN)
-        return why(rc, "%s has room for %u threads at once, and for no more",
-            map->path, THREADS_MAX);
+        return why(rc, "%s is full: it has room for %u threads", map->path,
+            THREADS_MAX);
     return why(rc, "no room for a thread in %s: %s", map->path, strerror(-rc));
 }
 
+/* With the slot comes one use of the map, in the same step: see map_put(). */
 static int take_slot(struct map *map, struct thread *t)
 {
     int rc = map_registry_lock(map);
@@ -208,7 +219,8 @@ static void thread_drop(struct thread **link)
     thread_free(t);
 }
 
-/* Into this thread's list, which ends with the thread. */
+/* Into this thread's list, which the key's destructor frees when the thread
+   ends. */
 static int thread_keep(struct thread *t)
 {
     struct thread *before = threads;
@@ -235,6 +247,8 @@ static int thread_make(struct map *map, struct thread **out)
     return rc;
 }
 
+/* Finds this thread in another map than the last, or registers it. Entries of
+   another life are a parent's, seen in a child of fork. */
 struct thread *thread_enter_slow(struct map *map)
 {
     struct thread *t;

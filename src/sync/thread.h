@@ -1,9 +1,17 @@
 /*
  * thread.h - sync: this thread, as the segment knows it.
  *
- * A thread that takes lock words has a thread slot: its number stands in the
- * words it holds, and its life mutex says whether it lives. Registered at its
- * first call, given back when it ends (a pthread key's destructor).
+ * A thread that takes latches has a thread slot (lmgr's PGPROC): the slot's
+ * reference stands in the latches that the thread holds, and its liveness mutex
+ * says whether the thread lives. It is claimed at the thread's first call, and
+ * given back when the thread ends (a pthread key's destructor).
+ *
+ * A reference is slot number and generation. What it stands for never changes:
+ * a slot that is claimed again has another one, so that a latch or an entry
+ * which names a thread of the past is not taken for the slot's present one.
+ *
+ * A struct thread is the private side of it, one for each map that the thread
+ * uses. Only its own thread touches it, but for the links that say so.
  */
 #ifndef SYNC_THREAD_H
 #define SYNC_THREAD_H
@@ -12,8 +20,8 @@
 
 #include "segment/map.h"
 
-/* In this order lock words are taken, several of one rank by ascending
-   address. Checked in debug builds. */
+/* Latches are acquired in this order, several of one rank by ascending address.
+   Debug builds check it. See sync/README.md for what each guards. */
 enum rank {
     RANK_GATE = 1,
     RANK_SHARD,    /* of keys */
@@ -22,7 +30,7 @@ enum rank {
     RANK_RECOVERY, /* the leaf of leaves: under anything */
 };
 
-#define HELD_MAX 72 /* a lock set holds a word for each of its members */
+#define HELD_MAX 72 /* a lock set holds a latch for each of its members */
 #define WAKES_MAX 128
 
 struct magazine;
@@ -33,7 +41,8 @@ struct thread {
     thread_ref_t ref;
     uint64_t life; /* base/process.h */
 
-    /* Who is to be woken once the lock words are let go. */
+    /* Entries whose waiters or sessions are to hear of a change, once the
+       latches have been released (scope_send_wakes). */
     unsigned n_wakes;
     struct entry *wakes[WAKES_MAX];
 
@@ -43,7 +52,7 @@ struct thread {
     struct cds_list_head magazines;
 
     /* It has just granted a lock that runs out before the next waiter's tick:
-       who waits still shall look when (serve.c). */
+       the other waiters are to look when that is (grant_scan.c). */
     bool brief;
 
     uint32_t changes; /* grants to others, and drops, as it looked (set.c) */
@@ -51,15 +60,16 @@ struct thread {
     int64_t last_grant_ns; /* orders this thread's grants within a tick */
     int spin_credit;       /* has spinning paid lately? (wait/wait.c) */
 
+    /* for enq_assert, in debug builds only: see latch_rank_push() */
     unsigned n_held;
     const uint32_t *held[HELD_MAX];
     uint8_t held_rank[HELD_MAX];
 
-    struct thread *next; /* this thread in other maps */
-    struct cds_list_head of_map;
+    struct thread *next;         /* this thread in other maps */
+    struct cds_list_head of_map; /* map->kept, under process_enter() */
 };
 
-extern __thread struct thread *thread_last;
+extern __thread struct thread *thread_last; /* the one used last */
 
 struct thread *thread_enter_slow(struct map *map);
 
@@ -77,20 +87,20 @@ static inline struct thread *thread_enter(struct map *map)
     return thread_enter_slow(map);
 }
 
-/* The helper thread that has a slot in `map` from now on, or 0: noted for all
-   threads of this process, also those that have been there before it. */
+/* Sets the keeper of this process in `map`: the helper's slot from now on, or
+   0. Noted for all threads of this process, also those that registered before
+   the helper. */
 void thread_kept_by(struct map *map, thread_ref_t keeper);
 
 /* Gives back the calling thread's slot in `map`, if it has one. */
 void thread_leave(struct map *map);
 
-/* The same for every map without an attachment: a thread that lives on must
-   not keep segments mapped that nobody uses. */
+/* The same for every map that has no attachment left: a thread that lives on
+   must not keep segments mapped that nobody uses. */
 void thread_leave_idle(void);
 
-/* What to do with the magazines of a thread that ends (store/slab.c's). */
-extern void (*thread_drop_magazines)(struct thread *t);
-
+/* The thread's own counter, in its own slot: a load and a store, no atomic
+   addition. Readers add up all slots and header.retired, without order. */
 static inline void thread_count(struct thread *t, enum counter what)
 {
     uint64_t *count = &t->slot->counts[what];

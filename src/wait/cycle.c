@@ -1,241 +1,44 @@
 /*
- * cycle.c - wait: owners that wait for each other in a circle (see
- * cycle.h).
+ * cycle.c - wait: cycles of the wait-for graph (see cycle.h).
+ *
+ * Three steps, each with latches of one key at a time. Is it worth a search?
+ * The own key alone tells that nearly always (is_worth_it()). Then the search,
+ * over copies (wait_graph.h). Then the look back: only a cycle of which each
+ * entry is in the state that it was seen in counts (is_confirmed()).
+ *
+ * Whose request leaves the queue is decided by the tickets, that is, by the
+ * order of arrival; each thread gives up its own request only. So a thread that
+ * dies with a cycle found leaves nothing but a waiter of a dead session, which
+ * the next grant scan drops (R21), and the cycle with it.
  */
 #include "wait/cycle.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/why.h"
 #include "lock/bypass.h"
-#include "lock/grip.h"
+#include "lock/pin.h"
 #include "rules/spec.h"
-
-/* An entry as it was when we looked. */
-struct sight {
-    enq_handle handle;
-    uint64_t state;
-    uint64_t owner;  /* hash; 0: nobody's */
-    uint64_t ticket; /* one for all of a lock set */
-    bool of_set;     /* that waits */
-};
-
-/* --- who is in the way of one request --- */
-
-#define BLOCKERS 64
-
-struct rivals {
-    struct scope *s;
-    const struct ask *ask;
-    const struct entry *self;
-    unsigned skip; /* so many were seen before */
-    unsigned n;
-    struct entry *entry[BLOCKERS];
-    bool more;
-};
-
-static bool is_in_the_way(const struct rivals *b, const struct entry *e,
-    uint64_t state)
-{
-    bool same = entry_owned_by(b->s->map, e, b->ask);
-
-    if (e == b->self || same ||
-        entry_over(b->s->map, e, scope_clock(b->s)) != ENQ_OK ||
-        (STATE_PHASE(state) == PHASE_WAITING ? e->ticket >= b->ask->ticket
-                                             : entry_is_ending(b->s->map, e)))
-        return false;
-    return mode_conflicts(b->s->map->modes, STATE_MODE(state) % MODES,
-        b->ask->mode, false);
-}
-
-static bool see_blocker(void *context, struct entry *e)
-{
-    struct rivals *b = context;
-
-    if (!is_in_the_way(b, e, shm_load_acquire(&e->state)))
-        return true;
-    if (b->skip > 0) {
-        b->skip--;
-        return true;
-    }
-    b->more = b->n == BLOCKERS;
-    if (!b->more)
-        b->entry[b->n++] = e;
-    return !b->more;
-}
-
-/* Not a waiter that waits for this very owner: he may be overtaken (R7). */
-static int drop_excused(struct rivals *b)
-{
-    unsigned kept = 0;
-    bool excused;
-    int rc = 0;
-
-    for (unsigned i = 0; i < b->n && rc == 0; i++) {
-        excused = false;
-        if (entry_is(b->entry[i], PHASE_WAITING))
-            rc = judge_excuses(b->s, b->ask, b->entry[i], &excused);
-        if (!excused)
-            b->entry[kept++] = b->entry[i];
-    }
-    b->n = kept;
-    return rc;
-}
-
-static struct sight sight_of(const struct map *map, struct entry *e)
-{
-    struct sight s = {.state = shm_load_acquire(&e->state)};
-
-    s.handle = grip_handle(map, e, s.state);
-    /* one that is delayed has no owner who could let go of it: time does */
-    if (!entry_delays(e) || !entry_is_delayed(map, e, sys.now()))
-        s.owner = entry_owner_hash(map, e);
-    s.ticket = e->ticket;
-    s.of_set = STATE_PHASE(s.state) == PHASE_WAITING && entry_is_of_set(e);
-    return s;
-}
-
-/* Up to BLOCKERS of them, after the first `skip`. True in *more: ask again. */
-static int look_at(struct session *s, struct thread *t, enq_handle waiter,
-    unsigned skip, struct sight *out, unsigned *n, bool *more)
-{
-    struct rivals b = {.skip = skip};
-    struct ask ask;
-    struct grip g;
-    int rc = grip_take(&g, s, t, waiter, 0);
-
-    *n = 0;
-    *more = false;
-    if (rc != ENQ_OK)
-        return rc > 0 ? 0 : rc; /* it waits no longer */
-    b.s = &g.scope;
-    b.self = g.e;
-    b.ask = &ask;
-    if (!entry_ask(s->map, g.e, &ask))
-        rc = ENQ_ECORRUPT;
-    else if (STATE_PHASE(g.state) == PHASE_WAITING)
-        rc = scope_visit(&g.scope, &ask.key, see_blocker, &b);
-    *more = b.more;
-    if (rc == 0)
-        rc = drop_excused(&b);
-    for (unsigned i = 0; rc == 0 && i < b.n; i++)
-        out[(*n)++] = sight_of(s->map, b.entry[i]);
-    scope_leave(&g.scope);
-    return rc;
-}
-
-/* --- who waits at all --- */
-
-struct node {
-    struct sight waiter;
-    struct sight blocker; /* how the search came here: the parent's */
-    uint32_t parent;
-    bool seen;
-};
-
-struct search {
-    struct session *s;
-    struct thread *t;
-    struct node *nodes; /* the first are of the request that asks */
-    uint32_t n, room, home;
-    bool no_memory;
-};
-
-static bool add_node(struct search *x, const struct node *node)
-{
-    uint32_t room = x->room == 0 ? 64 : x->room * 2;
-    struct node *nodes;
-
-    if (x->n == x->room) {
-        nodes = realloc(x->nodes, room * sizeof(*nodes));
-        x->no_memory = nodes == NULL;
-        if (nodes == NULL)
-            return false;
-        x->nodes = nodes;
-        x->room = room;
-    }
-    x->nodes[x->n++] = *node;
-    return true;
-}
-
-static enq_handle next_of_set(const struct map *map, const struct entry *e)
-{
-    struct entry *next = entry_is_of_set(e) ? entry_next_of_set(map, e) : NULL;
-
-    return next == NULL ? 0 : entry_handle(map, next);
-}
-
-/* Under its words: without them its texts may be another's. *handle leads to
-   the next of its lock set, or is 0. */
-static bool add_waiter(struct search *x, enq_handle *handle)
-{
-    struct node node = {.parent = 0};
-    struct grip g;
-    bool waits;
-
-    if (grip_take(&g, x->s, x->t, *handle, 0) != ENQ_OK) {
-        *handle = 0;
-        return true;
-    }
-    waits = STATE_PHASE(g.state) == PHASE_WAITING;
-    node.waiter = sight_of(x->s->map, g.e);
-    *handle = waits ? next_of_set(x->s->map, g.e) : 0;
-    scope_leave(&g.scope);
-    return !waits || add_node(x, &node);
-}
-
-static void add_request(struct search *x, enq_handle handle)
-{
-    enq_handle at = handle;
-
-    for (unsigned left = ENQ_SET_MAX; at != 0 && left > 0; left--)
-        if (!add_waiter(x, &at) || at == handle)
-            return;
-}
-
-/* Not one whose session is dead: a way through it would hide another. */
-static bool see_waiting(void *context, struct entry *e, uint64_t state)
-{
-    struct search *x = context;
-    enq_handle handle = grip_handle(x->s->map, e, state);
-
-    return STATE_PHASE(state) != PHASE_WAITING ||
-        entry_over(x->s->map, e, sys.now()) != ENQ_OK || add_waiter(x, &handle);
-}
-
-/* Those that threads wait for, and those that were started. One that means to
-   wait, and does not yet, takes a later ticket than ours: it will look. */
-static void collect(struct search *x)
-{
-    const struct map *map = x->s->map;
-
-    shm_fence(); /* partner: cycle_publish() */
-    for (uint32_t i = 0; i < map_threads(map) && !x->no_memory; i++) {
-        enq_handle handle = shm_load(&map->threads[i].waiting);
-
-        if (handle != 0)
-            add_request(x, handle);
-    }
-    for (uint32_t i = 0; i < map_sessions(map) && !x->no_memory; i++) {
-        session_ref_t ref = shm_load(&map->sessions[i].ref);
-        if (ref != 0 && shm_load(&map->sessions[i].started) > 0)
-            slab_each_of(map, ref, see_waiting, x);
-    }
-}
+#include "wait/wait_graph.h"
 
 /* --- the search --- */
 
+/* May an owner with this hash wait? Many owners share a count, and a death can
+   leave it too high (transition_waits_of()): so true is a guess that costs a
+   search. A request is counted before it is in the queue. */
 static bool waits(const struct map *map, uint64_t owner)
 {
     return owner != 0 &&
         shm_load(&map->owners[owner >> 1 & (OWNER_HASHES - 1)]) > 0;
 }
 
-/* The search goes on from a lock to all that its owner waits for, before he
-   will let go of it; from a request to what that one waits for. */
+/* Where the search goes from what is in the way. From a request to itself, at
+   all keys of its set, but not to other requests of its owner: the request in
+   the way moves on when what it waits for itself is there. From a lock to all
+   requests of its owner: an owner lets go of no lock before it has all that it
+   waits for. From a lock that only time ends, or nobody's (R4), nowhere. */
 static bool leads_to(const struct sight *blocker, const struct node *node)
 {
     if (STATE_PHASE(blocker->state) == PHASE_WAITING)
@@ -243,6 +46,9 @@ static bool leads_to(const struct sight *blocker, const struct node *node)
     return blocker->owner != 0 && node->waiter.owner == blocker->owner;
 }
 
+/* Each node once, so that the queue has room and the way back by `parent` ends.
+   From `home` on: the request that asks is no step of a way, but its end, and
+   so is its copy behind them, as leads_home() is asked first. */
 static void follow(struct search *x, uint32_t from, const struct sight *blocker,
     uint32_t *queue, uint32_t *end)
 {
@@ -258,7 +64,7 @@ static void follow(struct search *x, uint32_t from, const struct sight *blocker,
     }
 }
 
-/* Something that he has who asks, or his request itself. */
+/* A lock of the owner that asks, or its request itself: the cycle is closed. */
 static bool leads_home(const struct search *x, const struct sight *blocker)
 {
     const struct sight *home = &x->nodes[0].waiter;
@@ -268,7 +74,9 @@ static bool leads_home(const struct search *x, const struct sight *blocker)
     return blocker->owner == home->owner;
 }
 
-/* A lock set that waits for him whom it is in the way of: see bypass.h. */
+/* R7 for a lock set that waits in the way: it may wait for the waiter's owner
+   at another of its keys, and then the waiter may pass it. So the edge is none.
+   Asked of the set key by key, with no latch held (bypass.h). */
 static bool is_passed(const struct search *x, const struct sight *waiter,
     const struct sight *blocker)
 {
@@ -278,7 +86,9 @@ static bool is_passed(const struct search *x, const struct sight *waiter,
         bypass_set_wants(x->s, x->t, blocker->handle, waiter->owner, &ticket);
 }
 
-/* Looks at one request; *last is the edge that leads back, if one does. */
+/* One request's edges; *last is the edge that leads home, if one does. What is
+   found is copied, and the latches of that key are released, before anything is
+   asked about it: the next key's are of the same rank. */
 static int expand(struct search *x, uint32_t from, uint32_t *queue,
     uint32_t *end, struct sight *last)
 {
@@ -287,9 +97,10 @@ static int expand(struct search *x, uint32_t from, uint32_t *queue,
     bool more = true;
     int rc = 0;
 
+    enq_assert(from < x->n && x->t->n_held == 0);
     for (; rc == 0 && more; skip += BLOCKERS) {
-        rc = look_at(x->s, x->t, x->nodes[from].waiter.handle, skip, found, &n,
-            &more);
+        rc = wait_graph_look(x->s, x->t, x->nodes[from].waiter.handle, skip,
+            found, &n, &more);
         for (unsigned i = 0; rc == 0 && i < n; i++) {
             if (is_passed(x, &x->nodes[from].waiter, &found[i]))
                 continue;
@@ -303,12 +114,16 @@ static int expand(struct search *x, uint32_t from, uint32_t *queue,
     return rc;
 }
 
-/* Breadth first: of several circles a shortest. */
+/* Breadth first: of several cycles a shortest, which is the one that people can
+   read. It starts from all members of the asking set at once, as that waits at
+   all of its keys. Where memory is short it finds nothing, and a later look
+   does. */
 static int search(struct search *x, uint32_t *at, struct sight *last)
 {
     uint32_t *queue = calloc(x->n, sizeof(*queue)), begin = 0, end = 0;
     int rc = 0;
 
+    enq_assert(x->home <= x->n);
     if (queue == NULL)
         return 0;
     for (; end < x->home; end++)
@@ -321,14 +136,17 @@ static int search(struct search *x, uint32_t *at, struct sight *last)
     return rc;
 }
 
+/* What one visit of the own key tells (see_worth()). */
 struct worth {
     struct scope *s;
     const struct ask *ask;
-    const struct search *x; /* NULL: who waits is not known, but by hashes */
+    const struct search *x; /* NULL: waiters are known by their hashes only */
     bool yes, own, queue, set;
 };
 
-/* For something else: he may have waited for this when he was collected. */
+/* Does the owner of this lock wait? `x` NULL: by the counts of hashes. Else by
+   the requests that were collected: but not by the one that has become this
+   very lock since. */
 static bool holder_waits(const struct worth *w, struct entry *e)
 {
     uint64_t owner = entry_owner_hash(w->s->map, e);
@@ -343,34 +161,40 @@ static bool holder_waits(const struct worth *w, struct entry *e)
     return found;
 }
 
-/* In a narrow scope all wait for what is held here, be it by the one who asks;
-   but a lock set for other keys as well. */
+/* In a narrow scope all that wait here wait for locks that are here, and for
+   each other. So no way leads back from here unless the owner of a lock here
+   waits itself (whether or not that lock is in the way of this request: it may
+   be in the way of a waiter ahead), or others wait ahead while the asker's
+   owner has a lock here, for which they may wait. In a wide scope, and behind a
+   lock set, those ahead may wait at keys that are not seen from here: then it
+   is worth a search. */
 static bool see_worth(void *context, struct entry *e)
 {
     struct worth *w = context;
     bool same = entry_owned_by(w->s->map, e, w->ask);
 
+    enq_assert(scope_is_entered(w->s));
     if (!entry_is(e, PHASE_WAITING)) {
         w->own |= same;
     } else if (e->ticket < w->ask->ticket) {
         w->queue |= !same;
-        w->set |= entry_is_of_set(e); /* his own, too: others wait behind it */
+        w->set |= entry_is_of_set(e); /* ours, too: others wait behind it */
     }
     w->yes = w->set || (w->queue && (w->own || w->s->wide)) ||
         (!same && entry_is(e, PHASE_HELD) && holder_waits(w, e));
     return !w->yes;
 }
 
-/* Does anybody who has something in the way wait himself? *waiter leads to the
-   next of its lock set, or is 0. */
+/* Of one key: does an owner with something in the way wait itself? *waiter
+   leads to the next of its lock set, or is 0. */
 static int look_if_worth_it(const struct search *x, enq_handle *waiter,
     const struct search *known, bool *yes)
 {
     const struct map *map = x->s->map;
     struct ask ask;
-    struct grip g;
+    struct pin g;
     struct worth w = {.s = &g.scope, .ask = &ask, .x = known};
-    int rc = grip_take(&g, x->s, x->t, *waiter, 0);
+    int rc = pin_take(&g, x->s, x->t, *waiter, 0);
 
     *waiter = 0;
     if (rc != ENQ_OK)
@@ -379,12 +203,13 @@ static int look_if_worth_it(const struct search *x, enq_handle *waiter,
         rc = ENQ_ECORRUPT;
     else if (STATE_PHASE(g.state) == PHASE_WAITING)
         rc = scope_visit(&g.scope, &ask.key, see_worth, &w);
-    *waiter = next_of_set(map, g.e);
+    *waiter = wait_graph_next(map, g.e);
     scope_leave(&g.scope);
     *yes = w.yes;
     return rc;
 }
 
+/* For a set: at any of its keys. @known as struct worth has it. */
 static int is_worth_it(const struct search *x, enq_handle waiter,
     const struct search *known, bool *yes)
 {
@@ -400,8 +225,13 @@ static int is_worth_it(const struct search *x, enq_handle waiter,
     return rc;
 }
 
-/* --- a circle that was found --- */
+/* --- a cycle that was found --- */
 
+/* Without latches: the state alone. Within one generation an entry goes forward
+   only, from waiting to held to gone, so that one which is in the same state
+   twice has been in it all the time between (notes are not compared: they
+   change nothing of it). The acquire of entry_of_handle() is the partner of
+   each transition's last store. */
 static bool is_still(const struct map *map, const struct sight *s)
 {
     uint64_t state;
@@ -411,7 +241,10 @@ static bool is_still(const struct map *map, const struct sight *s)
         entry_ended(map, e, sys.now()) == ENQ_OK;
 }
 
-/* From the last node back to the first. */
+/* From the last node back to the first: is each still what it was? Then all of
+   these were there together at the moment at which the search ended. Also
+   whether the request that asks is the youngest of the cycle: it is if no other
+   has a later ticket. */
 static bool is_confirmed(const struct search *x, uint32_t at,
     const struct sight *last, bool *youngest)
 {
@@ -428,6 +261,7 @@ static bool is_confirmed(const struct search *x, uint32_t at,
     return false;
 }
 
+/* A sentence in a buffer; what does not fit is left out. */
 struct words {
     char *text;
     size_t used, room;
@@ -451,18 +285,20 @@ static void say_key(struct words *w, const struct key *key)
     say(w, "", spec);
 }
 
-/* One request after the other, of whom each has what the one before wants. */
+/* One request after the other; each has what the one before wants. Owner and
+   key are read anew, under the latches of each: one that has gone meanwhile is
+   left out, as these words are for people. */
 static void say_waiter(struct words *w, const struct search *x,
     const struct sight *waiter, bool first)
 {
     struct ask ask;
-    struct grip g;
+    struct pin g;
 
-    if (grip_take(&g, x->s, x->t, waiter->handle, 0) != ENQ_OK)
+    if (pin_take(&g, x->s, x->t, waiter->handle, 0) != ENQ_OK)
         return;
     if (entry_ask(x->s->map, g.e, &ask)) {
         say(w, first ? "" : "; ", ask.owner[0] == '\0' ? "nobody" : ask.owner);
-        say(w, first ? "" : " has that, and", " waits for ");
+        say(w, first ? "" : " has that and", " waits for ");
         say_key(w, &ask.key);
     }
     scope_leave(&g.scope);
@@ -478,6 +314,8 @@ static void say_path(struct words *w, const struct search *x, uint32_t at)
 
 #define PATH_MOST 64
 
+/* say_path() calls itself: not for thousands, of which nobody would read more
+   than the first few. */
 static unsigned length_of(const struct search *x, uint32_t at)
 {
     unsigned n = 1;
@@ -489,15 +327,16 @@ static unsigned length_of(const struct search *x, uint32_t at)
 
 static int explain(const struct search *x, uint32_t at)
 {
-    char text[WHY_BYTES] = "a circle of many owners";
+    char text[WHY_BYTES] = "a cycle of many owners";
     struct words w = {text, 0, sizeof(text)};
 
     if (length_of(x, at) <= PATH_MOST)
         say_path(&w, x, at);
-    return why(ENQ_DEADLOCK, "deadlock: %s; which the first has", text);
+    return why(ENQ_DEADLOCK, "deadlock: %s; the first one has that", text);
 }
 
-/* The ticket of the youngest request in it, which tells circles apart. */
+/* The ticket of the youngest request in it, which tells cycles apart: tickets
+   are given once, and a request waits for as long as the cycle is there. */
 static uint64_t latest_of(const struct search *x, uint32_t at)
 {
     uint64_t latest = x->nodes[0].waiter.ticket;
@@ -508,6 +347,10 @@ static uint64_t latest_of(const struct search *x, uint32_t at)
     return latest;
 }
 
+/* The look at the own key costs what each look of a waiter costs, and nearly
+   always ends it. With the requests collected it is asked again, by whole
+   hashes. A request of nobody (R4) is not refused: it has no locks, and where
+   others wait behind its place in the queue, they come later, and see it. */
 static int find(struct session *s, struct thread *t, enq_handle waiter,
     bool *youngest, uint64_t *latest)
 {
@@ -517,11 +360,12 @@ static int find(struct session *s, struct thread *t, enq_handle waiter,
     bool yes = false;
     int rc = is_worth_it(&x, waiter, NULL, &yes);
 
+    enq_assert(t->n_held == 0);
     if (rc != 0 || !yes)
         return rc;
-    add_request(&x, waiter);
+    wait_graph_add(&x, waiter);
     x.home = x.n;
-    collect(&x);
+    wait_graph_collect(&x);
     /* of a thousand owners one has nearly surely the hash of a holder */
     rc = is_worth_it(&x, waiter, &x, &yes);
     if (rc == 0 && yes && x.home > 0 && x.nodes[0].waiter.owner != 0)
@@ -542,11 +386,20 @@ int cycle_find(struct session *s, struct thread *t, enq_handle waiter,
     return find(s, t, waiter, youngest, &latest);
 }
 
-/* For so long the youngest has the time to find it himself: he may be kept from
-   running just between queueing and looking. */
 #define SUSPECT_NS (20 * NS_PER_MS)
 #define AGAIN_NS sys_look_every(NS_PER_S)
 
+/*
+ * Which gives up? The youngest does at once; so one of each cycle does, and not
+ * all of those that see it at the same time. An older one that finds it waits
+ * for SUSPECT_NS, in which the youngest has its turn, and gives up if the very
+ * same cycle is there again: its youngest may be stopped, may not look for
+ * cycles at all (`wanted`), or be an async request whose turn is far off.
+ *
+ * The search is done again each second, though this request has not changed: a
+ * grant to another may close a cycle, and nobody looks then (SEMANTICS: such a
+ * cycle is found within a second).
+ */
 int cycle_suspect(struct suspicion *x, struct session *s, struct thread *t,
     enq_handle waiter, mono_t *until)
 {
@@ -559,13 +412,11 @@ int cycle_suspect(struct suspicion *x, struct session *s, struct thread *t,
         return ENQ_PENDING;
     now = sys.now();
     if (!mono_reached(x->next, now)) {
-        /* also one who leaves the rest to the waiter ahead of him */
+        /* also where the rest is left to the waiter ahead */
         *until = mono_min(*until, x->next);
         return ENQ_PENDING;
     }
     rc = find(s, t, waiter, &youngest, &latest);
-    /* not where another circle was found in between, whose youngest is refused
-       as he should be, again and again */
     if (rc == ENQ_DEADLOCK && (youngest || (x->old && x->latest == latest)))
         return rc;
     x->latest = latest;
@@ -575,6 +426,8 @@ int cycle_suspect(struct suspicion *x, struct session *s, struct thread *t,
     return rc == 0 || rc == ENQ_DEADLOCK ? ENQ_PENDING : rc;
 }
 
+/* The same edges that the search follows, of all requests; those that leave
+   meanwhile show none. */
 int cycle_each_edge(struct session *s, struct thread *t, cycle_see_fn *see,
     void *context)
 {
@@ -582,14 +435,14 @@ int cycle_each_edge(struct session *s, struct thread *t, cycle_see_fn *see,
     struct sight found[BLOCKERS];
     int rc = 0;
 
-    collect(&x);
+    wait_graph_collect(&x);
     for (uint32_t i = 0; rc == 0 && i < x.n; i++) {
         unsigned n, skip = 0;
         bool more = true;
 
         for (; rc == 0 && more; skip += BLOCKERS) {
-            rc =
-                look_at(s, t, x.nodes[i].waiter.handle, skip, found, &n, &more);
+            rc = wait_graph_look(s, t, x.nodes[i].waiter.handle, skip, found,
+                &n, &more);
             for (unsigned k = 0; rc == 0 && k < n; k++)
                 if (!is_passed(&x, &x.nodes[i].waiter, &found[k]))
                     see(context, x.nodes[i].waiter.handle, found[k].handle);

@@ -1,23 +1,24 @@
 /*
  * set.h - wait: lock sets: several locks asked for as one.
  *
- * All or none: a set is decided, granted, queued and given up while the words
+ * All or none: a set is decided, granted, queued and given up while the latches
  * of all its keys are held. Where no gate of its names is raised these are the
- * words of its shards, by ascending number; else (or where a member is
- * generic) the gates' words, each gate raised, and a shard's for each step.
+ * latches of its shards, by ascending number; else (or where a member is
+ * generic) the gates' latches, each gate raised, and a shard's for each step.
  *
  * A waiting set is one waiter: its members have one ticket, and stand with it
- * in the queue of each key, where they let nobody pass who may not. Whoever
- * makes way for a member grants it nothing, but wakes the set, which tries for
- * all its keys anew: no other step grants several locks at once. When one
+ * in the queue of each key, where they let nothing pass that may not. A step
+ * that makes way for a member grants it nothing, but wakes the set, which tries
+ * for all its keys anew: no other step grants several locks at once. When one
  * member is cancelled, or broken, the set is.
  *
- * Of one that is killed while it takes a set: see journal.h.
+ * That all latches are held makes the step one for the living. Of a thread that
+ * is killed while it takes a set: see journal.h.
  */
 #ifndef WAIT_SET_H
 #define WAIT_SET_H
 
-#include "lock/change.h"
+#include "lock/transition.h"
 #include "wait/wait.h"
 
 struct member {
@@ -40,10 +41,10 @@ struct set {
     bool passes;  /* its owner waits, where it was granted at once */
     bool cycles;
     uint64_t ticket; /* while it waits */
-    uint64_t owner;  /* of all: his hash, or 0 */
+    uint64_t owner;  /* of all: its hash, or 0 */
     mono_t deadline;
     struct bypass bypass;
-    /* what the first refusal said: of which member, and who is in the way */
+    /* what the first refusal said: of which member, and what is in the way */
     unsigned refused;
     struct enq_blocker *blocker;
 };
@@ -56,10 +57,10 @@ static inline void set_begin(struct set *set)
     set->lasting = shm_load(&set->s->slot->heirs) != 0;
 }
 
-/* It was granted, under all words. Those whom its owner's earlier requests
-   stand behind may wait for him now, and so be passed (R7); or these cumulate
-   (R6). */
-int set_serve_behind(struct set *set);
+/* It was granted, under all latches. The waiters ahead of its owner's earlier
+   requests may wait for that owner now, and so be passed (R7); or these
+   requests cumulate (R6). */
+int set_grant_behind(struct set *set);
 
 /* A member whose request is packed, in its entry. */
 HOT void set_note(struct set *set, struct member *m)
@@ -67,6 +68,7 @@ HOT void set_note(struct set *set, struct member *m)
     uint32_t shard = shard_of_hash(m->ask.key.hash);
     uint64_t *shards = &set->shards[shard / 64];
 
+    enq_assert(m->place.e != NULL);
     m->ask.key.bytes = m->place.e->payload;
     m->ask.on_death |= ENTRY_SET;
     set->crowded |= *shards >> shard % 64 & 1;
@@ -104,19 +106,6 @@ int set_test(struct set *set); /* leaves no trace; the entries are given back */
 
 /* Gives back entries that were not asked with yet. */
 void set_give_back(struct set *set, unsigned n);
-
-/* As wait_for_grant(): also ENQ_TIMEDOUT, ENQ_CANCELLED, ENQ_DEADLOCK. */
-int set_wait(struct set *set);
-
-/* One look, for a set that no thread waits for; as wait_look_started(). */
-int set_look(struct set *set, struct wait_plan *plan);
-
-/* A waiting set leaves the queue; ENQ_NOTHELD: it does not wait any more. */
-int set_withdraw(struct set *set);
-
-/* Has it been granted, woken or lost a member since it looked? */
-bool set_has_moved(const struct set *set);
-bool set_has_entry(const struct set *set, const struct entry *e);
 
 static inline enq_handle set_handle(const struct set *set)
 {

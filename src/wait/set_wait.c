@@ -1,68 +1,76 @@
 /*
- * set_wait.c - wait: lock sets that wait (see set.h).
+ * set_wait.c - wait: lock sets that wait (see set_wait.h).
+ *
+ * A waiting set holds nothing and is granted by nobody else: a scan of one key
+ * sees that one member could go, and of the others nothing. So it wakes the set
+ * (STATE_RETRY), and the set's own thread, or its session's helper, acquires
+ * all latches and tries for all keys. What a single waiter's look does for one
+ * key is done here for each: grant scan, verdict, and, if it has to wait on,
+ * what to sleep on, all before a latch is released.
+ *
+ * A death in any step leaves waiters of a dead session, which the next grant
+ * scan of each key drops one by one (R21), or, in the middle of the grant, a
+ * journal.
  */
+#include "wait/set_wait.h"
+
 #include <string.h>
 
 #include "base/point.h"
 #include "lock/bypass.h"
+#include "lock/copy_out.h"
+#include "lock/grant_scan.h"
 #include "lock/request.h"
-#include "lock/serve.h"
-#include "lock/tell.h"
 #include "store/journal.h"
+#include "sync/tick.h"
 #include "wait/cycle.h"
-#include "wait/set_words.h"
+#include "wait/set_latches.h"
 
-static bool is_mine(const struct member *m)
-{
-    uint64_t state = shm_load_acquire(&m->place.e->state);
-
-    return STATE_GENERATION(state) == m->place.generation;
-}
-
-bool set_has_entry(const struct set *set, const struct entry *e)
-{
-    EACH_MEMBER (m, set)
-        if (m->place.e == e && is_mine(m))
-            return true;
-    return false;
-}
-
+/* In the same use of the entry: a cancelled member may be another request's,
+   and wait as that. */
 static bool waits(const struct member *m)
 {
     return is_mine(m) && entry_is(m->place.e, PHASE_WAITING);
 }
 
+/* The helper's glance, with no latch held: bits of states, and of those only.
+   True for nothing costs one look; a change after the glance is seen by the
+   next. */
 bool set_has_moved(const struct set *set)
 {
     EACH_MEMBER (m, set)
-        if (!waits(m) || (shm_load(&m->place.e->state) & STATE_POKED) != 0)
+        if (!waits(m) || (shm_load(&m->place.e->state) & STATE_RETRY) != 0)
             return true;
     return false;
 }
 
-/* The key is copied, as the entry may be another's as soon as it is out. */
+/* It made way for those behind it at this key: hence the scan (R8, R13). The
+   key is copied, as the entry may be another's as soon as it is out. */
 static int drop_waiting(struct member *m)
 {
     char bytes[KEY_BYTES_MAX];
     struct key key;
     int rc;
 
+    enq_assert(scope_is_entered(&m->scope));
     look_anew(m);
     if (!entry_key(m->scope.map, m->place.e, &key) ||
         key_bytes(&key) > sizeof(bytes))
         return ENQ_ECORRUPT;
     memcpy(bytes, key.bytes, key_bytes(&key));
     key.bytes = bytes;
-    rc = change_drop(&m->scope, m->place.e, GONE_NOT);
-    return rc != 0 ? rc : serve(&m->scope, &key, NULL);
+    rc = transition_drop(&m->scope, m->place.e, GONE_NOT);
+    return rc != 0 ? rc : grant_scan(&m->scope, &key, NULL);
 }
 
-/* Out of the queues, under all words. What others have taken out, to be told
-   of it, is given back. */
+/* Out of the queues, under all latches: no other thread sees a part of the set
+   waiting. What others have taken out, to be told of it, is given back; its
+   entry is linked nowhere, so that the compare-and-swap alone decides. */
 static int withdraw(struct set *set, int answer)
 {
     int rc = 0;
 
+    enq_assert(set_is_entered(set));
     EACH_MEMBER (m, set) {
         uint64_t state = shm_load_acquire(&m->place.e->state);
 
@@ -78,38 +86,44 @@ static int withdraw(struct set *set, int answer)
     return rc != 0 ? rc : answer;
 }
 
-/* In the name of all members: who waits ahead, and may go, goes; and what has
-   run out is dropped: a member too, when its session ends. */
-static int serve_all(struct set *set)
+/* In the name of all members: what waits ahead, and may go, goes; and what has
+   run out is dropped: a member too, when its session ends. That may take out
+   any member, also one that was looked at before. Requests are read back from
+   the entries, whose texts last as long as the wait. */
+static int grant_all(struct set *set)
 {
     int rc = 0;
 
+    enq_assert(set_is_entered(set));
     EACH_MEMBER (m, set) {
         look_anew(m);
         if (!waits(m))
             return ENQ_CANCELLED;
         if (!entry_ask(m->scope.map, m->place.e, &m->ask))
             return ENQ_ECORRUPT;
-        rc = serve_looking(&m->scope, &m->ask.key, NULL);
+        rc = grant_scan_looking(&m->scope, &m->ask.key, NULL);
         if (rc != 0)
             return rc;
     }
     return 0;
 }
 
+/* request_decide() drops what has run out and may grant others; judge_all()
+   repeats for that. The blocker is copied where the answer may be the last. */
 static int judge_one(struct set *set, unsigned i, bool tell)
 {
     struct member *m = &set->member[i];
     struct verdict v;
     int rc;
 
+    enq_assert(i < set->n && scope_is_entered(&m->scope));
     look_anew(m);
     rc = request_decide(&m->scope, &m->ask, m->place.e, &v);
     if (rc != 0 || verdict_blocker(&v) == NULL)
         return rc;
     set->refused = i;
     if (tell)
-        tell_blocker(&m->scope, verdict_blocker(&v), v.queue, set->blocker);
+        copy_blocker(&m->scope, verdict_blocker(&v), v.queue, set->blocker);
     return ENQ_BUSY;
 }
 
@@ -120,6 +134,7 @@ static int judge_all(struct set *set, bool tell)
     uint32_t changes;
     int rc;
 
+    enq_assert(set_is_entered(set));
     do {
         changes = set->t->changes;
         rc = 0;
@@ -138,46 +153,61 @@ static bool all_wait(const struct set *set)
     return true;
 }
 
+/* The tickets are those of the queue, and so is the journal's: undo finds the
+   members by it. From its first store to journal_end() a death undoes all of
+   them; partner: journal_undo(), in recovery. What wakes the other waiters of a
+   lock that is granted for less than a tick is done once for all
+   (wake_if_brief() in grant_scan.c). */
 static int grant(struct set *set)
 {
     int rc = 0;
 
+    enq_assert(set_is_entered(set));
     if (set->lasting)
         journal_begin(set->t, set->s->ref, set->ticket);
     EACH_MEMBER (m, set) {
         if (rc == 0)
-            rc = change_grant(&m->scope, m->place.e);
+            rc = transition_grant(&m->scope, m->place.e);
+        if (rc == 0)
+            rc = transition_note_waiters(&m->scope, m->place.e);
         m->place.token = m->place.e->token;
     }
     if (set->lasting)
         journal_end(set->t);
     if (likely(!set->t->brief))
         return rc;
-    set->t->brief = false; /* see wake_if_brief() in serve.c */
+    set->t->brief = false; /* see wake_if_brief() in grant_scan.c */
     EACH_MEMBER (m, set)
         if (rc == 0)
             rc = scope_wake_waiters(&m->scope, &m->ask.key);
     return rc;
 }
 
-/* It is awake, and has looked: whoever makes way from now on wakes it anew. */
-static void clear_pokes(struct set *set)
+/* It is awake, and has looked: what makes way from now on wakes it anew. Under
+   all latches, as retry_set() sets the mark: none can come in between. */
+static void clear_retries(struct set *set)
 {
-    const uint64_t notes = STATE_POKED | STATE_SOONER;
+    const uint64_t notes = STATE_RETRY | STATE_SOONER;
 
+    enq_assert(set_is_entered(set));
     EACH_MEMBER (m, set)
         if (shm_load(&m->place.e->state) & notes)
             shm_and(&m->place.e->state, ~notes);
     ENQ_POINT("set.tried");
 }
 
-/* Under all words. */
+/* Under all latches: decided and granted in one step. A member that is gone, as
+   it was cancelled or its session ended, takes the whole set with it. The
+   deadline is read before the verdict and looked at after it: where both have
+   come the grant wins (R10). The marks are cleared only when the set waits on,
+   and under the latches: what makes way later marks it anew. */
 static int try(struct set *set)
 {
     bool last;
     int rc;
 
-    rc = serve_all(set);
+    enq_assert(set_is_entered(set));
+    rc = grant_all(set);
     last = mono_reached(set->deadline, scope_clock(&set->member[0].scope));
     if (rc == 0)
         rc = judge_all(set, last);
@@ -185,18 +215,21 @@ static int try(struct set *set)
         return withdraw(set, ENQ_CANCELLED);
     if (rc == 0) {
         rc = grant(set);
-        return rc == 0 ? set_serve_behind(set) : rc;
+        return rc == 0 ? set_grant_behind(set) : rc;
     }
     if (rc != ENQ_BUSY)
         return rc;
-    clear_pokes(set);
+    clear_retries(set);
     return last ? withdraw(set, ENQ_TIMEDOUT) : ENQ_PENDING;
 }
 
+/* All own states first, in the order of the members: any of them may change.
+   They are up to 64 of the 128 words that the kernel takes. */
 static int watch(struct set *set, struct blockers *b)
 {
     int rc = 0;
 
+    enq_assert(set_is_entered(set));
     blockers_begin(b, set->deadline);
     EACH_MEMBER (m, set)
         blockers_own(b, m->place.e);
@@ -224,16 +257,21 @@ static bool learn(struct set *set, const struct blockers *b)
 {
     bool news = false;
 
+    enq_assert(b->n_sets <= BYPASS_FEW && set->t->n_held == 0);
     for (unsigned i = 0; i < b->n_sets; i++)
         news |=
             bypass_learn(&set->bypass, set->s, set->t, b->set[i], set->owner);
     return news;
 }
 
+/* Until there is nothing more to learn with no latch held: that another set may
+   be passed (R7), or that a dying session is over. Each round learns of one
+   more, or is the last. */
 static int look(struct set *set, struct blockers *b)
 {
     int rc;
 
+    enq_assert(set->t->n_held == 0);
     set->bypass.n = 0; /* what was learned for an earlier look may be over */
     do
         rc = look_once(set, b);
@@ -247,6 +285,7 @@ int set_look(struct set *set, struct wait_plan *plan)
     struct blockers b;
     int rc = look(set, &b);
 
+    enq_assert(set->t->n_held == 0);
     if (rc != ENQ_PENDING) {
         bypass_end(&set->bypass);
         return rc;
@@ -258,6 +297,12 @@ int set_look(struct set *set, struct wait_plan *plan)
     return rc;
 }
 
+/* The blocker is told as it is at this moment (R12), so the set is judged once
+   more. One that could go by now is withdrawn nevertheless: its caller has
+   asked for that, or it is in a cycle. ENQ_NOTHELD: some member does not wait
+   any more; the set was granted, or its next look finds that it was cancelled.
+   Where one is lost only as the set is judged, the others are withdrawn here:
+   half a set waits for nothing. */
 int set_withdraw(struct set *set)
 {
     int rc = set_enter(set);
@@ -275,6 +320,8 @@ int set_withdraw(struct set *set)
 
 #define PAUSE_NS (NS_PER_MS / 2)
 
+/* The first n words: b->own for the states of the members, b->n for the
+   liveness words as well. */
 static bool has_changed(const struct blockers *b, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
@@ -283,29 +330,60 @@ static bool has_changed(const struct blockers *b, unsigned n)
     return false;
 }
 
-/* Partner of `asleep`: scope_send_wakes(). */
+struct sleeping {
+    struct set *set;
+    const struct blockers *b;
+};
+
+/* Partner of `asleep`: tick_trace(). Any of its members may have woken it. */
+static bool is_unwoken(const void *sleeping)
+{
+    const struct sleeping *x = sleeping;
+
+    if (!has_changed(x->b, x->b->own) || blockers_died(x->b))
+        return false;
+    EACH_MEMBER (m, x->set)
+        if (shm_load_acquire(&m->place.e->asleep) != ASLEEP_THREAD ||
+            !is_mine(m))
+            return false;
+    return true;
+}
+
+/* Partner of `asleep`: scope_send_wakes(). One fence for all members: each
+   store is before it, each load of a state behind it. So a granter that does
+   not see one of them asleep has stored its change before, and it is seen here
+   or by the kernel. A thread that dies asleep leaves ASLEEP_THREAD behind,
+   which costs a wake-up in vain. */
 static void sleep_on(struct set *set, struct blockers *b)
 {
+    const struct sleeping x = {set, b};
     mono_t now = sys.now();
 
+    enq_assert(b->own == set->n && set->t->n_held == 0);
     if (mono_reached(b->until, now))
         b->until = mono_add_ns(now, PAUSE_NS);
     ENQ_POINT("set.looked");
     EACH_MEMBER (m, set)
         shm_store(&m->place.e->asleep, ASLEEP_THREAD);
     shm_fence();
-    if (!has_changed(b, b->own))
+    if (!has_changed(b, b->own)) {
         sys.wait(b->watch, b->n, b->until);
+        if (sys_slept_out())
+            tick_judge(is_unwoken, &x, "a member of a lock set");
+    }
     EACH_MEMBER (m, set)
         shm_store(&m->place.e->asleep, ASLEEP_NOBODY);
     ENQ_POINT("set.woken");
 }
 
-/* Each tick, or, behind others, more and more seldom: see blockers_pause(). */
+/* Each tick, or, behind others, more and more seldom: see blockers_pause(). Any
+   word that changes ends it at once, so that the pause delays nothing but what
+   no word tells. */
 static void rest(struct set *set, struct blockers *b, unsigned *futile)
 {
     mono_t look_at = sys.now();
 
+    enq_assert(b->own == set->n && set->t->n_held == 0);
     if (b->before != NULL && set->bypass.n == 0)
         look_at = mono_add_ns(look_at, blockers_pause(futile));
     do
@@ -315,7 +393,8 @@ static void rest(struct set *set, struct blockers *b, unsigned *futile)
     blockers_pass_on_deaths(b, set->s);
 }
 
-/* ENQ_PENDING: granted, or cancelled, meanwhile. */
+/* The cycle was found with no latch held. ENQ_PENDING: granted, or cancelled,
+   meanwhile; the next look says which. */
 static int leave_cycle(struct set *set)
 {
     int rc = set_withdraw(set);
@@ -323,6 +402,8 @@ static int leave_cycle(struct set *set)
     return rc == ENQ_OK ? ENQ_DEADLOCK : rc == ENQ_NOTHELD ? ENQ_PENDING : rc;
 }
 
+/* One published handle stands for all members, as each leads to the next
+   (wait_graph_add()): of the last one that was queued. */
 int set_wait(struct set *set)
 {
     struct suspicion suspicion = {.wanted = set->cycles};
@@ -330,8 +411,8 @@ int set_wait(struct set *set)
     struct blockers b;
     int rc;
 
+    enq_assert(set->n > 0 && set->t->n_held == 0);
     while ((rc = look(set, &b)) == ENQ_PENDING) {
-        cycle_publish(set->t, set_handle(set));
         rc = cycle_suspect(&suspicion, set->s, set->t, set_handle(set),
             &b.until);
         if (rc == ENQ_DEADLOCK)

@@ -1,10 +1,21 @@
 /*
  * wait.c - wait: standing in the queue.
  *
- * A waiter sleeps on its own entry's state and on the life words of those it
- * waits for, at once (futex_waitv), until its own deadline, the earliest
+ * A waiter sleeps on its own entry's state and on the liveness words of those
+ * it waits for, at once (futex_waitv), until its own deadline, the earliest
  * expiry of a blocker, or a tick. Whatever wakes it, it looks at the table
  * itself: nobody else need be alive for the queue to move on.
+ *
+ * Why no wake-up is lost (P3): the look notes state and words under the
+ * latches, and what happens after that changes one of them. The sender of a
+ * wake-up stores the state first, and then looks whether the waiter sleeps; the
+ * waiter says that it sleeps, and then compares the state (sleep_on()). A death
+ * marks a word, which the kernel compares. What is left is a sender that dies
+ * between its store and its wake: its liveness word wakes the waiter if it was
+ * in the way, else the tick.
+ *
+ * A waiter that dies leaves its entry in the queue. Its session is dead then,
+ * so that the entry is in nobody's way, and the next grant scan drops it (R21).
  */
 #include "wait/wait.h"
 
@@ -13,12 +24,15 @@
 
 #include "base/point.h"
 #include "lock/bypass.h"
+#include "lock/copy_out.h"
+#include "lock/grant_scan.h"
 #include "lock/request.h"
-#include "lock/serve.h"
-#include "lock/tell.h"
+#include "sync/tick.h"
 #include "wait/cycle.h"
 
-/* One who waits. */
+/* A request that waits, as its thread knows it. Private but for the entry,
+   which is the waiter's as long as still_mine(): looked at under the latches,
+   or by state and generation alone. */
 struct waiting {
     struct scope scope;
     const struct ask *ask;
@@ -27,7 +41,7 @@ struct waiting {
     struct enq_blocker *blocker;
     struct bypass bypass;
     struct blockers b;
-    bool kin;        /* who is ahead is of the same session, and narrow */
+    bool kin;        /* the waiter ahead is of the same session, and narrow */
     unsigned futile; /* looks behind a lock set: see blockers_pause() */
 };
 
@@ -38,10 +52,12 @@ struct waiting {
 #define CREDIT_TRY (-16)
 
 /* Spinning pays when the hold is short and another CPU is at it: only the
-   head of the queue spins, and not in the way of the holder himself. Where it
-   did not pay lately, it is tried again only now and then. */
+   head of the queue spins, and not on the CPU of the holder. Where it did not
+   pay lately, it is tried again only now and then. `cpu` is a hint, loaded
+   without order (entry_fill() and look_inside() store it). */
 static bool may_spin(const struct blockers *b, struct thread *t)
 {
+    enq_assert(b->own == 1 && t->n_held == 0);
     if (b->before != NULL || sys_cpus() < 2 ||
         (b->holder != NULL && shm_load(&b->holder->cpu) == sys_cpu()))
         return false;
@@ -52,6 +68,8 @@ static bool may_spin(const struct blockers *b, struct thread *t)
     return t->spin_credit >= 0;
 }
 
+/* 32 loads for each look at the clock. Without order: the look that follows has
+   the latches. */
 static bool has_changed(const struct sys_watch *watch)
 {
     for (int i = 0; i < 32; i++) {
@@ -62,10 +80,13 @@ static bool has_changed(const struct sys_watch *watch)
     return false;
 }
 
+/* True: the state has changed, and the look may grant. A spin in vain takes
+   back more credit than one that paid gives: it cost a CPU 20 us. */
 static bool spin(const struct blockers *b, struct thread *t)
 {
     mono_t end = mono_add_ns(sys.now(), SPIN_NS);
 
+    enq_assert(b->own == 1 && t->n_held == 0);
     while (!has_changed(&b->watch[0])) {
         if (!mono_reached(end, sys.now()))
             continue;
@@ -79,8 +100,11 @@ static bool spin(const struct blockers *b, struct thread *t)
 
 /* --- looking --- */
 
-/* Cancelled: the entry is given back. Or it was granted, and lost again
-   before we looked: the grant has happened, and its handle says the rest. */
+/* GONE, and what of it? Cancelled, or broken before it was ever granted (no
+   token): the entry is given back (R13). Else it was granted, and lost again
+   before we looked: the grant has happened, and its handle says the rest (R16).
+   By a swap, as the entry is linked nowhere and no latch guards it any more;
+   where another was quicker, it is free already. */
 static int collect(struct entry *e, uint64_t state)
 {
     unsigned gone = STATE_GONE(state);
@@ -93,22 +117,29 @@ static int collect(struct entry *e, uint64_t state)
     return ENQ_CANCELLED;
 }
 
+/* Out of the queue, by our own decision. The blocker first, as it is at the
+   moment of the answer (R12); then the entry; then the scan, as those behind
+   may have waited for this request alone (R8, R13). In one scope: a grant comes
+   before all of it, and then we do not get here, or finds that we have left. */
 static int give_up(struct scope *s, const struct ask *ask, struct entry *e,
     struct enq_blocker *blocker)
 {
     struct verdict v;
-    int rc = judge(s, ask, e, &v);
+    int rc = conflict_check(s, ask, e, &v);
 
+    enq_assert(scope_is_entered(s));
     if (rc == 0 && blocker != NULL)
-        tell_blocker(s, verdict_blocker(&v), v.queue, blocker);
+        copy_blocker(s, verdict_blocker(&v), v.queue, blocker);
     if (rc == 0)
-        rc = change_drop(s, e, GONE_NOT);
+        rc = transition_drop(s, e, GONE_NOT);
     if (rc == 0)
-        rc = serve(s, &ask->key, NULL);
+        rc = grant_scan(s, &ask->key, NULL);
     return rc == 0 ? ENQ_TIMEDOUT : rc;
 }
 
-/* Once given back, by whom and why ever, the entry may be anyone's. */
+/* Once given back, for whatever reason, the entry may be any request's. The
+   generation tells, as it grows before the entry is used anew; the acquire is
+   the partner of the release that stores the state. */
 static bool still_mine(const struct place *p)
 {
     uint64_t state = shm_load_acquire(&p->e->state);
@@ -116,6 +147,11 @@ static bool still_mine(const struct place *p)
     return STATE_GENERATION(state) == p->generation;
 }
 
+/* The scan first, in our own name: it drops what has run out, grants those
+   ahead, and us whatever our age (grant_scan.h). Only then is the deadline
+   looked at, so that if both meet the grant wins (R10). The entry is looked at
+   again after each step, since the scan may have dropped it: when our own
+   session ends. */
 static int look_inside(struct waiting *w)
 {
     struct scope *s = &w->scope;
@@ -123,10 +159,11 @@ static int look_inside(struct waiting *w)
     struct entry *e = p->e;
     int rc = 0;
 
+    enq_assert(scope_is_entered(s));
     if (!still_mine(p))
         return ENQ_CANCELLED;
     if (entry_is(e, PHASE_WAITING))
-        rc = serve_looking(s, &w->ask->key, e);
+        rc = grant_scan_looking(s, &w->ask->key, e);
     if (rc != 0)
         return rc;
     p->token = e->token;
@@ -142,11 +179,15 @@ static int look_inside(struct waiting *w)
     return ENQ_PENDING;
 }
 
-/* And what to sleep on, if it has to wait on. */
+/* And what to sleep on, if it has to wait on. All in one scope: a grant between
+   the look and the note of our state would be slept through. The note SOONER is
+   cleared before blockers_own() reads the state: set after that, it makes the
+   state another than the one we are about to sleep on (wake_waiter()). */
 static int look_around(struct waiting *w)
 {
     int rc = look_inside(w), fault;
 
+    enq_assert(scope_is_entered(&w->scope));
     if (rc != ENQ_PENDING)
         return rc;
     if (shm_load(&w->place->e->state) & STATE_SOONER)
@@ -167,6 +208,7 @@ static bool may_pass_one(struct waiting *w)
     uint64_t owner;
     bool news = false;
 
+    enq_assert(w->scope.t->n_held == 0);
     if (likely(w->b.n_sets == 0))
         return false;
     owner = ask_owner_hash(w->scope.map, w->ask);
@@ -179,6 +221,7 @@ static bool may_pass_one(struct waiting *w)
 /* Something is known now that was not when we looked. */
 static bool look_pays(struct waiting *w)
 {
+    enq_assert(w->scope.t->n_held == 0);
     return may_pass_one(w) || blockers_prove(&w->b, w->scope.map);
 }
 
@@ -188,6 +231,7 @@ static int look(struct waiting *w)
 {
     int rc;
 
+    enq_assert(w->scope.t->n_held == 0);
     w->bypass.n = 0; /* what was learned for an earlier look may be over */
     do {
         rc = scope_enter(&w->scope, &w->ask->key);
@@ -199,6 +243,8 @@ static int look(struct waiting *w)
     return rc;
 }
 
+/* The ticket tells the scope for which of the waiters that it judges the bypass
+   was learned. */
 static void begin(struct waiting *w, struct session *s, struct thread *t)
 {
     scope_begin(&w->scope, s, t);
@@ -206,21 +252,23 @@ static void begin(struct waiting *w, struct session *s, struct thread *t)
     w->scope.bypass = &w->bypass;
 }
 
-/* --- looking for one who has no thread --- */
+/* --- looking for an async request --- */
 
-/* Who stands behind another of the same session's requests leaves time and
-   death to him: his turn to look comes before. Not in a wide scope, where those
-   ahead may wait for others than we do. */
+/* A request behind another of the same session leaves time and death to that
+   one, and what becomes of the holder: its turn to look comes before. Else each
+   hand-over would make all those behind look, once for each. Not in a wide
+   scope, where those ahead may wait for others than we do. */
 static void plan_next(const struct waiting *w, struct wait_plan *plan)
 {
     const struct blockers *b = &w->b;
 
+    enq_assert(w->scope.t->n_held == 0);
     plan->again = w->kin ? w->deadline : b->until;
     if (b->behind_set)
         plan->again = mono_min(b->until, blockers_look_again(w->bypass.n > 0));
     plan->ahead = b->ahead;
     plan->ahead_state = b->ahead_state;
-    plan->holder = b->holder;
+    plan->holder = w->kin ? NULL : b->holder;
     plan->holder_state = b->holder_state;
 }
 
@@ -244,10 +292,13 @@ static int copy_ask(const struct map *map, const struct place *p,
     return 0;
 }
 
+/* The request is read back from the entry inside the scope: the texts that it
+   was made with were the caller's, and the call has returned. */
 static int look_started(struct waiting *w, struct started_ask *c)
 {
     int rc;
 
+    enq_assert(scope_is_entered(&w->scope));
     if (!still_mine(w->place))
         return ENQ_CANCELLED;
     rc = copy_ask(w->scope.map, w->place, c);
@@ -255,6 +306,10 @@ static int look_started(struct waiting *w, struct started_ask *c)
     return rc == 0 ? look_around(w) : rc;
 }
 
+/* By the helper, for a request on which no thread sleeps: the same look, and
+   instead of a sleep a plan when to look again. The scope is entered by what
+   the entry says, which may be in another use by then; the generation is
+   compared again inside (scope_enter_entry()). */
 int wait_look_started(struct session *s, struct thread *t, struct place *place,
     mono_t deadline, struct enq_blocker *blocker, struct wait_plan *plan)
 {
@@ -263,6 +318,7 @@ int wait_look_started(struct session *s, struct thread *t, struct place *place,
     struct started_ask c;
     int rc;
 
+    enq_assert(t->n_held == 0);
     begin(&w, s, t);
     do {
         rc = still_mine(place) ? scope_enter_entry(&w.scope, place->e)
@@ -282,24 +338,42 @@ int wait_look_started(struct session *s, struct thread *t, struct place *place,
 
 #define PAUSE_NS (NS_PER_MS / 2)
 
-/* Partner of `asleep`: send_wakes() in scope.c. Either it sees that we sleep,
-   or the kernel sees that our state has changed. */
+/* Partner of `asleep`: tick_trace(). The entry may be another's by now. */
+static bool is_unwoken(const void *blockers)
+{
+    const struct blockers *b = blockers;
+    const struct place *p = caa_container_of(b, struct waiting, b)->place;
+
+    return has_changed(&b->watch[0]) &&
+        shm_load_acquire(&p->e->asleep) == ASLEEP_THREAD && still_mine(p) &&
+        !blockers_died(b);
+}
+
+/* Partner of `asleep`: scope_send_wakes() in scope.c. Either it sees that we
+   sleep, or we, or the kernel, see that our state has changed: the exchange is
+   a full fence between our store of `asleep` and our load of the state, as the
+   granter's stands between its store of the state and its load of `asleep`.
+   Back to ASLEEP_NOBODY without order: a wake that still comes is in vain. */
 static void sleep_on(struct blockers *b, struct entry *e)
 {
     mono_t now = sys.now();
 
+    enq_assert(b->own == 1 && b->watch[0].word == (const uint32_t *)&e->state);
     /* In a damaged table the time to look may be over again and again. */
     if (mono_reached(b->until, now))
         b->until = mono_add_ns(now, PAUSE_NS);
     ENQ_POINT("wait.looked");
     shm_store_fence(&e->asleep, ASLEEP_THREAD);
-    if (shm_load(b->watch[0].word) == b->watch[0].value)
+    if (shm_load(b->watch[0].word) == b->watch[0].value) {
         sys.wait(b->watch, b->n, b->until);
+        if (sys_slept_out())
+            tick_judge(is_unwoken, b, "a waiter");
+    }
     shm_store(&e->asleep, ASLEEP_NOBODY);
     ENQ_POINT("wait.woken");
 }
 
-/* As long as he holds it there is nothing to look for. */
+/* As long as the lock is held there is nothing to look for. */
 static bool holder_has_moved(const struct blockers *b)
 {
     return b->holder != NULL &&
@@ -307,16 +381,17 @@ static bool holder_has_moved(const struct blockers *b)
 }
 
 /*
- * In a long queue most of those who wake up by their tick have nothing to look
- * for: nothing that they watch has changed, and the one ahead is where he was,
- * who will look himself. (A thousand waiters would be 25,000 looks a second, of
- * 20 us each, under the word.) In a wide scope he may wait for something else,
- * and not notice what runs out that is in our way only.
+ * In a long queue most waiters that wake up by their tick have nothing to look
+ * for: nothing that they watch has changed, and the waiter ahead is where it
+ * was, which will look for itself. (A thousand waiters would be 25,000 looks a
+ * second, of 20 us each, under the latch.) In a wide scope that one may wait
+ * for something else, and not notice what runs out that is in our way only.
  */
 static bool may_sleep_on(const struct blockers *b, mono_t look_at)
 {
     mono_t now = sys.now();
 
+    enq_assert(b->own == 1);
     if (b->ahead == NULL || shm_load(&b->ahead->state) != b->ahead_state ||
         mono_reached(b->until, now) || mono_reached(look_at, now) ||
         (b->leads && holder_has_moved(b)))
@@ -327,7 +402,9 @@ static bool may_sleep_on(const struct blockers *b, mono_t look_at)
     return true;
 }
 
-/* Granted, as the state alone says: no need for the words, that others want. */
+/* Granted, as the state alone says: no need for the latches, that others
+   want. Partner of the acquire: set_state() in transition.c, after
+   next_token(), so that the token is there. */
 static bool has_grant(struct place *p)
 {
     uint64_t state = shm_load_acquire(&p->e->state);
@@ -342,7 +419,9 @@ static bool has_grant(struct place *p)
 
 /* --- waiting --- */
 
-/* Nobody will ever wake us: out of the queue. */
+/* Nobody will ever wake us: out of the queue. The search held no latch at the
+   end, so that the grant may have come meanwhile: it wins, and there is no
+   cycle any more. */
 static int leave_cycle(struct waiting *w)
 {
     struct place *p = w->place;
@@ -360,11 +439,13 @@ static int leave_cycle(struct waiting *w)
     return rc;
 }
 
-/* Until there is something to look at. */
+/* Until there is something to look at. A waiter behind a lock set has its own
+   pace (blockers_pause()): `look_at` ends what may_sleep_on() would prolong. */
 static void rest(struct waiting *w)
 {
     mono_t look_at = MONO_NEVER;
 
+    enq_assert(w->scope.t->n_held == 0);
     if (w->b.behind_set)
         look_at = mono_add_ns(sys.now(),
             w->bypass.n > 0 ? 0 : blockers_pause(&w->futile));
@@ -375,12 +456,12 @@ static void rest(struct waiting *w)
 }
 
 /* Spinning was in vain, or is not worth it. ENQ_PENDING: look again. */
-static int look_for_circles_and_rest(struct waiting *w, struct suspicion *x)
+static int look_for_cycles_and_rest(struct waiting *w, struct suspicion *x)
 {
     enq_handle handle = place_handle(w->scope.map, w->place);
     int rc;
 
-    cycle_publish(w->scope.t, handle); /* others look, if we do not */
+    enq_assert(w->scope.t->n_held == 0);
     rc = cycle_suspect(x, w->scope.session, w->scope.t, handle, &w->b.until);
     if (rc == ENQ_DEADLOCK)
         return leave_cycle(w);
@@ -389,15 +470,18 @@ static int look_for_circles_and_rest(struct waiting *w, struct suspicion *x)
     return rc;
 }
 
+/* Whatever wakes the waiter, it looks, and its look runs the grant scan: so the
+   queue moves on though no other thread that could do so is alive. */
 static int wait_in(struct waiting *w, struct thread *t)
 {
     struct suspicion suspicion = {.wanted = w->ask->cycles};
     int rc;
 
+    enq_assert(t->n_held == 0);
     for (;;) {
         rc = look(w);
         if (rc == ENQ_PENDING && (!may_spin(&w->b, t) || !spin(&w->b, t)))
-            rc = look_for_circles_and_rest(w, &suspicion);
+            rc = look_for_cycles_and_rest(w, &suspicion);
         if (rc != ENQ_PENDING)
             return rc;
         if (has_grant(w->place))
@@ -405,6 +489,9 @@ static int wait_in(struct waiting *w, struct thread *t)
     }
 }
 
+/* The handle is withdrawn after the request has left the queue: one that is
+   read in between names nothing, or a lock that is held, which a search leaves
+   out. */
 int wait_for_grant(struct session *s, struct thread *t, const struct ask *ask,
     struct place *place, mono_t deadline, struct enq_blocker *blocker)
 {
@@ -415,8 +502,10 @@ int wait_for_grant(struct session *s, struct thread *t, const struct ask *ask,
         .blocker = blocker};
     int rc;
 
+    enq_assert(t->n_held == 0);
     waiting.ticket = place->ticket;
     begin(&w, s, t);
+    ENQ_POINT("wait.begun");
     rc = wait_in(&w, t);
     bypass_end(&w.bypass);
     cycle_withdraw(t);

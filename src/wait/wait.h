@@ -26,12 +26,12 @@ int wait_for_grant(struct session *s, struct thread *t, const struct ask *ask,
  * queue, and leaves it when `deadline` has come. Never blocks.
  * Returns: as wait_for_grant(), or ENQ_PENDING.
  *
- * The request is called (call.h) when its entry changes; for the rest:
+ * Its session is notified (notify.h) when its entry changes; for the rest:
  *
  * @again  when to look again
- * @ahead, @holder  whom it stands behind, and one of those who have the lock,
- *         or NULL: look as well when their states are others than these, which
- *         a glance each tick tells
+ * @ahead, @holder  the waiter that it stands behind, and one of the locks in
+ *         the way, or NULL: look as well when their states are others than
+ *         these, which a glance each tick tells
  */
 struct wait_plan {
     mono_t again;

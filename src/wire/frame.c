@@ -1,7 +1,7 @@
 /*
- * frame.c - wire: where a value that comes in pieces may end (see scan.h).
+ * frame.c - wire: where a value that comes in pieces may end (see frame.h).
  */
-#include "wire/scan.h"
+#include "wire/frame.h"
 
 static bool in_text(struct frame *f, char b)
 {

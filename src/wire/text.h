@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Without memory it takes no more, and says so: whoever sends it asks once. */
+/* Without memory it takes no more, and says so: its sender asks once. */
 struct text {
     char *bytes;
     size_t n, room;

@@ -1,13 +1,13 @@
 /*
- * value.c - wire: what the values of scan() say (see scan.h).
+ * value.c - wire: what the values of scan() say (see value.h).
  */
+#include "wire/value.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "wire/scan.h"
 
 /* --- texts --- */
 
@@ -260,7 +260,7 @@ static void js_number(double number, int n, const char *text, char *out)
     if (exponent < -6 || exponent >= 21) {
         snprintf(out, SCAN_WORD_BYTES - 1, "%.1s%s%.16se%+d", digits,
             n > 1 ? "." : "", digits + 1, exponent);
-    } else if (exponent >= n - 1) {
+    } else if (exponent >= n) {
         memset(out, '0', (size_t)exponent + 1);
         memcpy(out, digits, (size_t)n);
         out[exponent + 1] = '\0';

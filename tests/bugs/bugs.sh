@@ -2,8 +2,10 @@
 # bugs.sh - tests of the tests: bugs that are put into the library on purpose,
 # one at a time, each of which a named test must catch.
 #
-# usage: tests/bugs/bugs.sh [NAME...]      those that are not `soak`, or these
-#        tests/bugs/bugs.sh --all
+# usage: tests/bugs/bugs.sh [--seed N]     as many as $drawn of those that are not
+#                                          `soak`, others each time
+#        tests/bugs/bugs.sh NAME...        these
+#        tests/bugs/bugs.sh --all          all, as a soak does
 #        tests/bugs/bugs.sh --list
 #        tests/bugs/bugs.sh --build NAME   a tree with that bug, to look at
 #
@@ -24,11 +26,12 @@ root=$PWD
 mkdir -p "${BUILD:=build}" || exit 1
 build=$(cd "$BUILD" && pwd) || exit 1
 # For a test of what hangs; for another that does not say how long it may take.
-# Who is only slow, on a busy machine, is waited for: without a bug for as long.
+# A slow one, on a busy machine, is waited for: without a bug for as long.
 hang_seconds=60
 patience=900
 plays=3
-jobs=$(nproc)
+drawn=220 # each is played in every second run
+jobs=$((3 * $(nproc))) # nearly all plays wait most of the time
 unset MAKEFLAGS MAKELEVEL MFLAGS
 ulimit -c 0
 
@@ -199,7 +202,7 @@ play() {
     if [ -n "$UNIT_ONLY" ]; then export UNIT_ONLY; else unset UNIT_ONLY; fi
     unset ENQ_TICK_MS
     [ -z "${ticks[$2]-}" ] || export ENQ_TICK_MS=60000
-    # with a bug, hanging is no news
+    # with a bug, hanging is no surprise
     [ "$1" = "$build" ] || export CK_TIMEOUT_MULTIPLIER=1
     eval "set -- ${run[$2]}" # words, some of them quoted
     case ${2-} in
@@ -368,11 +371,19 @@ if [ "${1-}" = --list ]; then
     list
     exit
 fi
-all=${ENQ_SOAK-}
-if [ "${1-}" = --all ]; then
-    all=1
-    shift
-fi
+# draw SEED - of those that are wanted
+draw() {
+    echo "seed $1"
+    mapfile -t wanted < <(printf '%s\n' "${wanted[@]}" |
+        awk -v seed="$1" 'BEGIN { srand(seed) } { print rand() "\t" $0 }' |
+        sort | head -n "$drawn" | cut -f 2)
+}
+
+all=${ENQ_SOAK-} seed=$((RANDOM * 32768 + RANDOM))
+case ${1-} in
+--all) all=1 && shift ;;
+--seed) seed=${2-} && shift 2 ;;
+esac
 wanted=()
 for name in "${names[@]}"; do
     if [ -n "$all" ] || [ -z "${soak[$name]-}" ]; then wanted+=("$name"); fi
@@ -381,7 +392,11 @@ if [ "${1-}" = --build ]; then
     [ -n "${patch[${2-}]-}" ] || fail "there is no bug ${2-}: try --list"
     build_one "$2"
 fi
-if [ $# -gt 0 ]; then wanted=("$@"); fi
+if [ $# -gt 0 ]; then
+    wanted=("$@")
+elif [ -z "$all" ]; then
+    draw "$seed"
+fi
 for name in "${wanted[@]}"; do
     [ -n "${patch[$name]-}" ] || fail "there is no bug $name: try --list"
 done

@@ -77,7 +77,7 @@ struct victim {
     uint16_t trace[POINTS_MAX];
     int result; /* of the last step */
     enq_handle handle;
-    pid_t pid; /* 0: none, or buried */
+    pid_t pid; /* 0: none, or reaped */
 };
 
 enum waiter_phase { WAITER_IDLE, WAITER_ASKS, WAITER_QUEUED, WAITER_ENDED };
@@ -87,7 +87,7 @@ struct waiter {
     uint32_t phase, leave; /* leave: give it back when you have it */
     char wish[40];
     int result;
-    unsigned kept; /* entries in its magazine */
+    unsigned kept; /* free entries in its magazine */
 };
 
 /* A lock or request of the listener, and how often it has heard of it. */
@@ -104,10 +104,10 @@ struct ear {
 };
 
 struct box {
-    uint32_t event;  /* rung when anything here has changed */
-    uint32_t beats;  /* of the teller: no beat for long is a hang */
-    uint32_t healer; /* a victim recovers: others leave it to it, a while */
-    struct victim victims[LISTENER + 1]; /* DEAD: who is dead by then */
+    uint32_t event;      /* rung when anything here has changed */
+    uint32_t heartbeats; /* of the teller: no heartbeat for long is a hang */
+    uint32_t recoverer;  /* a victim recovers: others leave it to it, a while */
+    struct victim victims[LISTENER + 1]; /* DEAD: the one dead by then */
     struct ear ear;
     struct waiter waiters[WAITERS];
     uint32_t called; /* spares: the next one is the first victim */
@@ -122,7 +122,7 @@ struct box {
     char space[64];     /* address */
     char other[80];     /* of a space that is not there */
     uint32_t slots, strict;
-    char keys[GRANTS][8]; /* that fall into the line, or shard, of "a" */
+    char keys[GRANTS][8]; /* that fall into the bucket, or shard, of "a" */
     unsigned n_keys;
     char story[256]; /* what is going on */
     char complaint[256];
@@ -172,7 +172,7 @@ void put_down(struct actor *a, unsigned i);
 /* --- processes --- */
 
 pid_t crew_fork(void);
-void polite(struct enq *e, struct box *box);
+void polite(struct box *box);
 void ring_barger(struct box *box);
 void barger_main(struct box *box) __attribute__((noreturn));
 void waiters_main(struct box *box) __attribute__((noreturn));
@@ -196,9 +196,9 @@ void spares_end(void);
 enum stage {
     STAGE_USUAL,
     STAGE_STRICT,
-    STAGE_TIGHT, /* a page for each of the cast, and none more */
-    STAGE_FRESH, /* nothing was ever locked in it; for one death */
-    STAGE_LINES, /* one shard is about to need more lines; for one death */
+    STAGE_TIGHT,   /* a page for each of the cast, and none more */
+    STAGE_FRESH,   /* nothing was ever locked in it; for one death */
+    STAGE_BUCKETS, /* one shard is about to need more buckets; for one death */
 };
 
 struct state {
@@ -207,7 +207,7 @@ struct state {
     const char *holds;   /* script of the holder */
     const char *waits;   /* wishes, in order */
     const char *dead;    /* script of a session that is dead by then */
-    const char *listens; /* script of one who listens, and lives */
+    const char *listens; /* script of one that listens, and lives */
 };
 
 struct op {
@@ -231,12 +231,12 @@ enum op_flags {
     OP_CREATES = 64,    /* a space that is not there */
     OP_UNLINKS = 128,   /* its own */
     OP_THREADS = 256,   /* stores of all its threads count */
-    OP_HEALS = 512,     /* others leave it the dead for a while */
+    OP_RECOVERS = 512,  /* others leave it the dead for a while */
     OP_FIRST = 1024,    /* in a process that has never seen the library */
     OP_SWEEPS = 2048,   /* what the dead leave has run out, and is due */
     OP_FORSAKEN = 4096, /* a thread of the dead is not marked */
     OP_DIES = 8192,     /* the dead of the state dies when the victim waits */
-    OP_INSIDE = 16384,  /* it has stopped inside a lock word by then */
+    OP_INSIDE = 16384,  /* it has stopped inside a latch by then */
     OP_ACCUSED = 32768, /* the space says that its name is gone: it is not */
     OP_TAKES = 65536,   /* the holder promotes its first, at once */
     OP_ASKS = 131072,   /* somebody asks for "a", at once */
@@ -270,6 +270,8 @@ struct scene {
 bool scene_begin(struct scene *s, enum stage stage);
 void scene_end(struct scene *s);
 void scene_park(struct scene *s, bool park);
+/* Fills box->keys, if the plan names some of them. */
+void find_neighbours(struct scene *s, const struct plan *plan);
 
 const struct op *op_at(unsigned i);
 const struct op *op_named(const char *name);
@@ -287,7 +289,7 @@ void listener_end(struct scene *s);
 /* For ever; the next event, for a while. */
 int hear(struct actor *a) __attribute__((noreturn));
 int hear_next(struct actor *a);
-extern unsigned slowest_news_ms;
+extern unsigned slowest_event_ms;
 
 /* --- looking --- */
 
@@ -298,7 +300,7 @@ struct look {
     size_t n;
 };
 
-/* Without a lock word, or all of one moment. */
+/* Without a latch, or all of one moment. */
 bool look_around(struct scene *s, struct look *l, bool frozen);
 /* Patience in ms in which the machine let us run. */
 bool wait_for_waiters(struct scene *s, bool all);
@@ -339,6 +341,5 @@ bool point_is_new(unsigned number);
 unsigned points_missing(void);
 /* False: one was not reached, and no reason is given; or one was, after all. */
 bool points_report(void);
-uint64_t dice(uint64_t *state);
 
 #endif

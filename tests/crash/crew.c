@@ -1,5 +1,5 @@
 /*
- * crew.c - the processes of a scene: the barger, those who wait, the victims.
+ * crew.c - the processes of a scene: the barger, the waiters, the victims.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -16,11 +16,14 @@
 #include <unistd.h>
 
 #include "crash.h"
-#include "recovery/heal.h"
+#include "lib/at_hand.h"
+#include "lib/dice.h"
+#include "recovery/recover.h"
+#include "sync/hooks.h"
 #include "wait/wait.h"
 
 /* How long the barger pauses when nobody rings for it; how long a victim lets
-   it act before it dies; how long others leave the healing to a victim. */
+   it act before it dies; how long others leave the recovery to a victim. */
 #define PAUSE_NS 300000
 #define BARGE_NS 60000
 #define DEFER_NS 500000
@@ -135,36 +138,32 @@ static void (*report_death)(struct session *s);
 
 /* A victim is to meet what another has left half done: it may go first. But
    not for ever, as it may wait for a word that we hold. */
-static int polite_heal(struct map *map, struct thread *me)
+static int polite_recover(struct map *map, struct thread *me)
 {
-    if (load(&polite_box->healer) != 0)
-        word_wait(&polite_box->healer, 1, DEFER_NS);
-    return heal(map, me);
+    if (load(&polite_box->recoverer) != 0)
+        word_wait(&polite_box->recoverer, 1, DEFER_NS);
+    return recover(map, me);
 }
 
 static void polite_report(struct session *s)
 {
-    if (load(&polite_box->healer) == 0)
+    if (load(&polite_box->recoverer) == 0)
         report_death(s);
 }
 
-void polite(struct enq *e, struct box *box)
+void polite(struct box *box)
 {
     polite_box = box;
-    e->map->heal = polite_heal;
-    if (wait_report_death != polite_report)
-        report_death = wait_report_death;
-    store(&wait_report_death, polite_report);
+    hooks.recover = polite_recover;
+    if (hooks.report_death != polite_report)
+        report_death = hooks.report_death;
+    store(&hooks.report_death, polite_report);
 }
 
-static unsigned in_magazine(const struct enq *e)
+static unsigned at_hand(const struct enq *e)
 {
-    const struct thread *t = thread_enter(e->map);
-
-    return t->magazine_of == e->session.serial
-        ? t->magazine->small.n - t->magazine->small.base +
-            t->magazine->large.n - t->magazine->large.base
-        : 0;
+    return in_magazine(&e->session, thread_enter(e->map)) +
+        in_depot(&e->session);
 }
 
 static void open_or_die(struct actor *a, struct box *box)
@@ -174,14 +173,14 @@ static void open_or_die(struct actor *a, struct box *box)
         box_ring(box);
         _exit(1);
     }
-    polite(a->e, box);
+    polite(box);
 }
 
 /* --- the barger --- */
 
 static void barge(struct actor *a, uint64_t *seed)
 {
-    uint64_t n = dice(seed);
+    uint64_t n = dice_roll(seed);
     char wish[6] = {"SEXXXOO"[n % 7], "aaaaabbc"[n / 8 % 8], 0};
     int rc;
 
@@ -204,7 +203,7 @@ static void barger_rests(struct actor *a)
 {
     struct box *box = a->box;
 
-    box->kept = in_magazine(a->e);
+    box->kept = at_hand(a->e);
     store(&box->parked, 1);
     box_ring(box);
     while (load(&box->park))
@@ -239,7 +238,7 @@ void ring_barger(struct box *box)
     word_wake(&box->go);
 }
 
-/* --- those who wait --- */
+/* --- waiters --- */
 
 static __thread struct waiter *this_waiter;
 static struct actor waiting[WAITERS];
@@ -265,7 +264,7 @@ static void wait_once(struct actor *a, struct waiter *w)
         word_wait(&w->leave, 0, 1000000000);
     if (w->result == ENQ_OK)
         script_run(a, a->n > 1 ? "_" : "-0");
-    w->kept = in_magazine(a->e);
+    w->kept = in_magazine(&a->e->session, thread_enter(a->e->map));
     store(&w->phase, WAITER_IDLE);
     box_ring(a->box);
 }
@@ -310,8 +309,8 @@ static struct victim *me;
 static struct box *my_box;
 static __thread bool is_main;
 
-/* Between the store and the death another one acts: were it a free lock word,
-   he would have it before those are woken who sleep on it. */
+/* Between the store and the death another one acts: were it a free latch, it
+   would have it before those that sleep on it are woken. */
 static void let_barge(void)
 {
     uint32_t done = load(&my_box->done);
@@ -423,7 +422,7 @@ static pid_t call_spare(struct box *box, const char *prepare, const char *run)
 
 /* --- the teller's side of a victim --- */
 
-/* Ready to run. Who is about to open has nothing to prepare. */
+/* Ready to run. A victim that is about to open has nothing to prepare. */
 bool victim_start(struct box *box, unsigned i, const char *prepare,
     const char *run, bool first)
 {
@@ -462,7 +461,7 @@ void victim_go(struct box *box, unsigned i)
     word_wake(&box->victims[i].go);
 }
 
-/* Buried just now; at a point? */
+/* Reaped just now; at a point? */
 static void count_kill(const struct victim *v)
 {
     if (v->at == NULL)

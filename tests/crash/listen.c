@@ -1,11 +1,11 @@
 /*
- * listen.c - one who is called: a living process that listens to what becomes
+ * listen.c - one that is notified: a living process, it listens to what becomes
  * of its locks, and has a request that no thread waits for.
  *
- * What it must have heard follows from the table: of a lock of its that is
- * gone, that it is gone; of one that somebody waits for, that he does; of a
- * request that may go, its result. Whoever was to call it may have died before
- * he did.
+ * What it must have been told follows from the table: of a lock of its own that
+ * is gone, that it is gone; of one that has a waiter, that it has one; of a
+ * request that may go, its result. The thread that was to notify it may have
+ * died before it did.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -13,17 +13,17 @@
 #include <time.h>
 
 #include "crash.h"
-#include "recovery/heal.h"
+#include "recovery/reap.h"
 
-/* News of a held lock, where who was to call has died: a round of its helper
-   thread, and a busy machine. Where all live, and of a request that may go:
-   P3, as of those who wait in a thread. */
-#define NEWS_MS 1200
+/* An event of a held lock, where the one that was to notify has died: a round of
+   its helper thread, and a busy machine. Where all live, and of a request that
+   may go: P3, as for waiting threads. */
+#define EVENT_MS 1200
 #define PROMPT_MS 200
 /* An own event, when it is not waited for by name. */
 #define NEXT_MS 1000
 
-unsigned slowest_news_ms;
+unsigned slowest_event_ms;
 
 /* --- in the process that listens --- */
 
@@ -114,7 +114,7 @@ int hear_next(struct actor *a)
 /* --- on the teller's side --- */
 
 /* A session that has just begun to listen looks at all of its locks again soon,
-   and would hear without being called. Not each time: that takes a while. */
+   and would be told without a notification. Not each time: that takes a while. */
 static void let_it_settle(const struct plan *plan)
 {
     if (plan->k[0] % 8 == 0 && plan->name == NULL)
@@ -200,11 +200,11 @@ static const char *first_unheard(struct scene *s, int64_t waited_ms)
         return NULL;
     check_false_alarm(s, &l, gone);
     for (unsigned i = 0; i < ear->n && what == NULL; i++) {
-        most_ms = death ? NEWS_MS : PROMPT_MS;
+        most_ms = death ? EVENT_MS : PROMPT_MS;
         what = unheard(&l, ear, &ear->of[i], &most_ms);
         if (what != NULL && waited_ms > most_ms)
             complain_of(s->box, FAULT_STUCK,
-                "one who listens does not hear %s, for %lld ms", what,
+                "a listener does not hear %s, for %lld ms", what,
                 (long long)waited_ms);
     }
     return what;
@@ -227,8 +227,8 @@ bool listener_heard(struct scene *s)
         /* more than it asked for is the machine's fault */
         waited_ns += slice > 3000000 ? 3000000 : slice;
     }
-    if (waited_ns / 1000000 > slowest_news_ms)
-        slowest_news_ms = (unsigned)(waited_ns / 1000000);
+    if (waited_ns / 1000000 > slowest_event_ms)
+        slowest_event_ms = (unsigned)(waited_ns / 1000000);
     return s->box->complaint[0] == '\0';
 }
 
@@ -239,5 +239,5 @@ void listener_end(struct scene *s)
     if (s->box->victims[LISTENER].pid == 0)
         return;
     victim_kill(s->box, LISTENER);
-    bury_dead(&e->session, thread_enter(e->map));
+    reap_dead(&e->session, thread_enter(e->map));
 }

@@ -9,9 +9,9 @@
  *
  * The first form plays all series once, or those named, and goes on until it
  * has so many kills, or so long. First somebody dies at every point but those
- * in tests/crash/unreached (--points: no more than that). Then those who die
+ * in tests/crash/unreached (--points: no more than that). Then those that die
  * alone do so at each pass of each store, and pairs at each store with each
- * store of those who clear up: that is done whatever it takes. Stores in loops
+ * store of those that clear up: that is done whatever it takes. Stores in loops
  * are passed often: further passes are died at as long as the series has time,
  * which is its part of --share seconds (26; 0: hours). The second form plays
  * one death again.
@@ -20,13 +20,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "crash.h"
+#include "lib/shared.h"
 
 #define JOBS_MAX 16
 #define HANG_S 60
@@ -38,28 +38,6 @@ struct options options = {.share = 26};
 static struct box *boxes[JOBS_MAX];
 static pid_t workers[JOBS_MAX];
 static bool points_only; /* this round */
-
-/* splitmix64 */
-uint64_t dice(uint64_t *state)
-{
-    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-static void *shared(size_t bytes)
-{
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-    if (p == MAP_FAILED) {
-        perror("mmap");
-        exit(1);
-    }
-    return p;
-}
 
 /* --- options --- */
 
@@ -170,7 +148,7 @@ static void start_worker(unsigned i, unsigned round)
 {
     pid_t parent = getpid();
 
-    boxes[i]->beats = 0;
+    boxes[i]->heartbeats = 0;
     fflush(stdout);
     workers[i] = fork();
     if (workers[i] != 0)
@@ -201,7 +179,7 @@ static void lose_worker(unsigned i, const char *how)
 }
 
 /* False: it has come to its end. */
-static bool watch_worker(unsigned i, uint32_t *beats, int64_t *since)
+static bool watch_worker(unsigned i, uint32_t *heartbeats, int64_t *since)
 {
     int status;
 
@@ -210,8 +188,8 @@ static bool watch_worker(unsigned i, uint32_t *beats, int64_t *since)
             lose_worker(i, "crashed");
         return status != 0;
     }
-    if (load(&boxes[i]->beats) != *beats) {
-        *beats = load(&boxes[i]->beats);
+    if (load(&boxes[i]->heartbeats) != *heartbeats) {
+        *heartbeats = load(&boxes[i]->heartbeats);
         *since = now_ns();
     }
     if (now_ns() - *since < HANG_S * INT64_C(1000000000))
@@ -228,7 +206,7 @@ static bool is_running(unsigned i)
     return workers[i] > 0 && kill(workers[i], 0) == 0;
 }
 
-/* Nothing is left behind, whoever ends us. */
+/* Nothing is left behind, whatever ends us. */
 static volatile sig_atomic_t stopped;
 
 static void on_stop(int number)
@@ -250,7 +228,7 @@ static void stop_workers(void)
 
 static void play_round(unsigned round)
 {
-    uint32_t beats[JOBS_MAX] = {0};
+    uint32_t heartbeats[JOBS_MAX] = {0};
     int64_t since[JOBS_MAX];
     unsigned left = options.jobs;
 
@@ -266,7 +244,7 @@ static void play_round(unsigned round)
         for (unsigned i = 0; i < options.jobs; i++) {
             if (workers[i] == -1)
                 continue;
-            if (!watch_worker(i, &beats[i], &since[i])) {
+            if (!watch_worker(i, &heartbeats[i], &since[i])) {
                 workers[i] = -1;
                 left--;
             } else if (!is_running(i)) {
@@ -327,10 +305,10 @@ int main(int argc, char **argv)
     signal(SIGINT, on_stop);
     signal(SIGPIPE, SIG_IGN);
     setvbuf(stdout, NULL, _IOLBF, 0);
-    tally = shared(sizeof(*tally));
+    tally = test_shared(sizeof(*tally));
     points_begin();
     for (unsigned i = 0; i < options.jobs; i++)
-        boxes[i] = shared(sizeof(struct box));
+        boxes[i] = test_shared(sizeof(struct box));
     printf("seed %llu\n", (unsigned long long)options.seed);
     if (is_whole())
         reach_points();

@@ -14,7 +14,7 @@
 #define LIST "tests/crash/unreached"
 
 static uint16_t number_of[POINTS_MAX]; /* of the first with the same name */
-static bool excepted[POINTS_MAX];
+static bool excepted[POINTS_MAX], of_pairs[POINTS_MAX];
 static int stale_exceptions;
 
 static const char *name_at(unsigned number)
@@ -77,13 +77,13 @@ static bool is_meant(const char *name, const char *file, const char *text)
         line_contains(file, atoi(name + n + 1), text);
 }
 
-static void except(const char *file, const char *text)
+static void list(bool *listed, const char *file, const char *text)
 {
     unsigned n = 0;
 
     for (unsigned i = 0; i < n_points(); i++)
         if (number_of[i] == i && is_meant(name_at(i), file, text)) {
-            excepted[i] = true;
+            listed[i] = true;
             n++;
         }
     if (n == 0)
@@ -91,16 +91,23 @@ static void except(const char *file, const char *text)
             printf("%s: %s %s is no crash point\n", LIST, file, text);
 }
 
-/* Lines: a name, or a file and in quotes what stands in its line; a reason. */
+#define OF_PAIRS "pairs "
+
+/* Lines: a name, or a file and in quotes what stands in its line; a reason.
+   "pairs" in front: of two that die one after the other the second must get
+   there. */
 static void read_exceptions(void)
 {
     FILE *f = fopen(LIST, "re");
     char line[256], file[64], text[64];
 
     while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+        bool pairs = strncmp(line, OF_PAIRS, strlen(OF_PAIRS)) == 0;
+        const char *at = line + (pairs ? strlen(OF_PAIRS) : 0);
+
         text[0] = '\0';
-        if (sscanf(line, "%63s \"%63[^\"]\"", file, text) > 0 && file[0] != '#')
-            except(file, text);
+        if (sscanf(at, "%63s \"%63[^\"]\"", file, text) > 0 && file[0] != '#')
+            list(pairs ? of_pairs : excepted, file, text);
     }
     if (f != NULL)
         fclose(f);
@@ -132,12 +139,14 @@ void points_begin(void)
     read_exceptions();
 }
 
+/* By those that die alone. */
 unsigned points_missing(void)
 {
     unsigned n = 0;
 
     for (unsigned i = 0; i < n_points(); i++)
-        n += number_of[i] == i && point_is_new(i) && !excepted[i];
+        n += number_of[i] == i && point_is_new(i) && !excepted[i] &&
+            !of_pairs[i];
     return n;
 }
 
@@ -151,7 +160,7 @@ bool points_report(void)
             continue;
         names++;
         reached += !point_is_new(i);
-        if (!point_is_new(i) || excepted[i])
+        if (!point_is_new(i) || excepted[i] || (of_pairs[i] && options.points))
             continue;
         printf("nobody died at %s\n", name_at(i));
         missed++;

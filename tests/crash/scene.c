@@ -12,12 +12,11 @@
 #include "base/time.h"
 #include "crash.h"
 #include "lib/mark.h"
-#include "recovery/heal.h"
-#include "store/index.h"
+#include "recovery/reap.h"
 
 /* Nothing takes so long, even on a busy machine. */
 #define HANG_NS INT64_C(20000000000)
-/* By then one sleeps who wants a word that is not given back. */
+/* By then a thread sleeps that wants a word that is not given back. */
 #define SLEEPY_NS 3000000
 
 /* --- the space and its cast --- */
@@ -27,49 +26,8 @@ static const uint32_t slots_of[] = {
     [STAGE_STRICT] = 4200,
     [STAGE_TIGHT] = 7 * SMALL_PER_PAGE,
     [STAGE_FRESH] = 420,
-    [STAGE_LINES] = 4200,
+    [STAGE_BUCKETS] = 4200,
 };
-
-static uint32_t place_of(const struct map *map, const char *field, bool line)
-{
-    const struct enq_req req = {.name = "crash", .key = {field}};
-    char bytes[KEY_BYTES_MAX];
-    struct key key;
-
-    if (key_pack(&key, bytes, sizeof(bytes), &req, map->hash_seed) != 0)
-        return UINT32_MAX;
-    return shard_of_hash(key.hash) +
-        (line ? line_number(key.hash, LINES_FIRST) * SHARDS : 0);
-}
-
-/* More keys, up to so many in all, that fall into this shard, or line. */
-static void find_keys(struct scene *s, unsigned n, uint32_t place, bool line)
-{
-    struct box *box = s->box;
-
-    for (unsigned i = n * 10000; box->n_keys < n; i++) {
-        char *key = box->keys[box->n_keys];
-
-        snprintf(key, sizeof(box->keys[0]), "k%06u", i % 1000000);
-        box->n_keys += place_of(s->teller.e->map, key, line) == place;
-    }
-}
-
-/* Keys of the same line as "a"; or so many of its shard that it needs another
-   line, and more in its first line, which is the first to be split, than that
-   has room for. */
-static void find_neighbours(struct scene *s)
-{
-    const struct map *map = s->teller.e->map;
-
-    s->box->n_keys = 0;
-    if (s->stage == STAGE_LINES) {
-        find_keys(s, LINE_SLOTS + 3, place_of(map, "a", false), true);
-        find_keys(s, 193, place_of(map, "a", false), false);
-    } else {
-        find_keys(s, 25, place_of(map, "a", true), true);
-    }
-}
 
 static bool start_crew(struct scene *s)
 {
@@ -146,8 +104,8 @@ bool scene_begin(struct scene *s, enum stage stage)
         return false;
     }
     s->open = true;
-    polite(s->teller.e, box);
-    find_neighbours(s);
+    box->n_keys = 0;
+    polite(box);
     return start_crew(s) && (stage == STAGE_FRESH || warm_up(s));
 }
 
@@ -224,7 +182,7 @@ static unsigned count_wishes(const char *wishes)
     return n;
 }
 
-/* Somebody who will be dead before it all begins. */
+/* A process that will be dead before it all begins. */
 static bool start_dead(struct scene *s, const struct plan *plan)
 {
     struct victim *v = &s->box->victims[DEAD];
@@ -280,7 +238,7 @@ static void run_out_orphans(struct scene *s)
 {
     static struct look l;
 
-    bury_dead(&s->teller.e->session, thread_enter(s->teller.e->map));
+    reap_dead(&s->teller.e->session, thread_enter(s->teller.e->map));
     if (!look_around(s, &l, false))
         return;
     for (size_t i = 0; i < l.n; i++)
@@ -318,7 +276,7 @@ static void let_it(struct scene *s, const struct plan *plan)
     store(&s->box->watched, (plan->op->flags & (OP_HURTS | OP_EXPIRES)) == 0);
 }
 
-/* A victim's helper thread buries the dead that it finds when it begins; so
+/* A victim's helper thread reaps the dead that it finds when it begins; so
    that there are any, they die after that, unless their locks are in the way of
    what the victim prepares. */
 static bool dies_late(const struct plan *plan)
@@ -328,11 +286,11 @@ static bool dies_late(const struct plan *plan)
 
 static bool others_wait(const struct plan *plan)
 {
-    return plan->victims > 1 || (plan->op->flags & OP_HEALS) != 0;
+    return plan->victims > 1 || (plan->op->flags & OP_RECOVERS) != 0;
 }
 
-/* The victim is to be the first who takes a page, waits, or waits for a word.
- */
+/* The victim is to be the first that takes a page, waits, or waits for a
+   word. */
 static bool is_quiet(const struct scene *s, const struct plan *plan)
 {
     unsigned flags = plan->op->flags;
@@ -367,7 +325,7 @@ static bool set_scene(struct scene *s, const struct plan *plan)
         !listener_start(s, plan) ||
         !queue_up(s, plan->op->behind, count_wishes(state->waits)))
         return false;
-    store(&s->box->healer, others_wait(plan));
+    store(&s->box->recoverer, others_wait(plan));
     if (plan->op->flags & OP_LATE)
         nanosleep(&(struct timespec){0, SLEEPY_NS}, NULL);
     if (!(plan->op->flags & OP_DIES))
@@ -435,7 +393,7 @@ static bool kill_all(struct scene *s, const struct plan *plan)
     bool fine = true;
 
     for (unsigned i = 0; i < plan->victims && fine; i++) {
-        store(&s->box->healer, others_wait(plan));
+        store(&s->box->recoverer, others_wait(plan));
         if (!is_quiet(s, plan))
             scene_park(s, false);
         ring_barger(s->box);
@@ -445,8 +403,8 @@ static bool kill_all(struct scene *s, const struct plan *plan)
         fine = victim_join(s->box, i);
         scene_park(s, false);
     }
-    store(&s->box->healer, 0);
-    word_wake(&s->box->healer);
+    store(&s->box->recoverer, 0);
+    word_wake(&s->box->recoverer);
     return fine;
 }
 
@@ -483,13 +441,13 @@ static bool break_orphans(struct scene *s)
     return s->box->complaint[0] == '\0';
 }
 
-/* In a circle one is refused: the youngest, or who saw it while the youngest
-   was kept from looking. */
+/* In a cycle one is refused: the youngest, or one that saw it while the
+   youngest was kept from looking. */
 static bool may_be_told(const struct plan *plan, int rc)
 {
     return rc == ENQ_OK ||
         (rc == ENQ_CANCELLED && plan->op->flags & OP_HURTS) ||
-        (rc == ENQ_DEADLOCK && strcmp(plan->state->name, "circle") == 0);
+        (rc == ENQ_DEADLOCK && strcmp(plan->state->name, "cycle") == 0);
 }
 
 static bool judge_waiters(struct scene *s, const struct plan *plan)
@@ -535,7 +493,7 @@ static bool look_at_created(struct scene *s)
 static void wait_for_forsaken(struct scene *s)
 {
     nanosleep(&(struct timespec){0, 550000000}, NULL);
-    bury_dead(&s->teller.e->session, thread_enter(s->teller.e->map));
+    reap_dead(&s->teller.e->session, thread_enter(s->teller.e->map));
 }
 
 static bool clear_up(struct scene *s, const struct plan *plan)
@@ -580,9 +538,11 @@ bool play(struct scene *s, const struct plan *plan)
     bool single = plan->op->stage >= STAGE_FRESH, fine;
 
     tell_story(s->box, plan);
-    bump(&s->box->beats);
+    bump(&s->box->heartbeats);
     fine = (s->open && s->stage == plan->op->stage && !single) ||
         scene_begin(s, plan->op->stage);
+    if (fine)
+        find_neighbours(s, plan);
     fine = fine && set_scene(s, plan) && kill_all(s, plan) &&
         verify_table(s, plan) && clear_up(s, plan);
     if (!fine)

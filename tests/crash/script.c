@@ -14,17 +14,17 @@
  *	p0 d0 r0 j0	promote, demote, renew it; so that its end is near
  *	a0	abandon it
  *	k0	is its token the newest?
- *	$11	lock so many keys that fall into the line, or shard, of "a"
+ *	$11	lock so many keys that fall into the bucket, or shard, of "a"
  *	A	adopt the lock with the id of the dead
  *	h	the same for somebody else
  *	I	inherit all that the dead held for others
  *	J	the same, as each is found
- *	B	break the lock with the holder's id
- *	W	cancel the first who waits
+ *	B m	break the lock with the holder's id; with the id of the dead
+ *	W	cancel the first waiter
  *	U	give back the holder's first lock
  *	K G	give back what the listener has or waits for; break it
  *	n N	list the name; list all
- *	Z F	bury the dead; doctor --fix
+ *	Z F	reap the dead; doctor --fix
  *	g q	give back what is not used, as if asked; ask others for it
  *	S	statistics and a look at ids
  *	O C	open, close
@@ -37,7 +37,7 @@
  *	z v y	a nap of 30 ms; of 3 ms; one longer than a helper's round
  *
  * Keys: a b c; @ any of them; # is "@/@": it raises the same gate, and
- * overlaps none of them; x falls into the line, or shard, of "a".
+ * overlaps none of them; x falls into the bucket, or shard, of "a".
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -52,7 +52,7 @@
 #include <unistd.h>
 
 #include "crash.h"
-#include "recovery/heal.h"
+#include "recovery/reap.h"
 
 /* --- steps --- */
 
@@ -227,7 +227,7 @@ static int mend(struct actor *a, char verb)
         return enq_doctor(a->e, ENQ_DOCTOR_FIX, report, sizeof(report));
     if (a->e == NULL)
         return ENQ_EGONE;
-    bury_dead(&a->e->session, thread_enter(a->e->map));
+    reap_dead(&a->e->session, thread_enter(a->e->map));
     return ENQ_OK;
 }
 
@@ -302,13 +302,26 @@ static int without_blocking(struct actor *a, const char *text)
     }
 }
 
+/* On a busy machine the others may need longer to give back room that they do
+   not use than the library waits for it: an actor that prepares asks again. */
+static int lock(struct actor *a, const char *wish)
+{
+    int rc = script_lock(a, wish, script_wait_ms(a, wish));
+
+    for (int tries = 0; rc == ENQ_EFULL && a->patient && tries < 300; tries++) {
+        nap('v');
+        rc = script_lock(a, wish, script_wait_ms(a, wish));
+    }
+    return rc;
+}
+
 static int step(struct actor *a, const char *text)
 {
     struct enq_grant g;
 
     switch (text[0]) {
     case '+':
-        return script_lock(a, text + 1, script_wait_ms(a, text + 1));
+        return lock(a, text + 1);
     case '>':
     case 'c':
     case 'E':
@@ -327,6 +340,8 @@ static int step(struct actor *a, const char *text)
         return inherit_each(a);
     case 'B':
         return enq_break(a->e, "id-h");
+    case 'm':
+        return enq_break(a->e, "id-d");
     case 'W':
         return cancel_first(a);
     case 'U':

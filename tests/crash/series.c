@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "crash.h"
+#include "lib/dice.h"
 
 /* --- which series --- */
 
@@ -18,7 +19,7 @@ struct series {
     const char *at; /* the first dies here only; NULL: everywhere */
 };
 
-/* "Z" buries the dead, as a helper thread does: all that locks, unlocks or
+/* "Z" reaps the dead, as a helper thread does: all that locks, unlocks or
    recovers is paired with that. */
 static const char *const paired[] = {
     "lock-", "unlock", "grant-", "recover", "reap"};
@@ -62,7 +63,7 @@ static const struct pairing {
     {"set-wait-timed-out", 'q', "unlock.unlinked", "Z", 2},
     {"set-wait-granted-wide", 'h', "grant.stored", "Z", 2},
     {"set-start-granted-later", 'h', "grant.stored", "Z", 2},
-    {"set-unlock-granting", 'g', "grant.poked", "Z", 2},
+    {"set-unlock-granting", 'g', "grant.retry", "Z", 2},
     {"set-lock-half-wide", 'g', "set.member_held", "Z", 3},
     {"first-page", 'e', "slab.claimed", "Z", 2},
     /* where there is time: */
@@ -123,7 +124,7 @@ static bool series_at(unsigned i, struct series *s)
     return true;
 }
 
-/* How many there are of those who die alone, or not. */
+/* How many there are of those that die alone, or not. */
 static unsigned series_total(bool alone)
 {
     struct series s;
@@ -184,9 +185,10 @@ static void play_once(struct work *w)
 }
 
 /* The same store in a loop (a generic lock passes through all 256 shards, a
-   healer frees all words of ids) is not died at each time: at the first three,
-   at the last six of all, and at some of the others. One who dies alone does so
-   at each where there is no limit of time, but in the longest (doctor). */
+   recoverer frees all words of ids) is not died at each time: at the first
+   three, at the last six of all, and at some of the others. One that dies alone
+   does so at each where there is no limit of time, but in the longest
+   (doctor). */
 static bool is_worth(struct work *w, const uint16_t *trace, uint32_t n,
     uint32_t k)
 {
@@ -198,7 +200,7 @@ static bool is_worth(struct work *w, const uint16_t *trace, uint32_t n,
         return before == 0;
     if ((w->depth == 1 && n < MANY && options.share == 0) || n - k < 6)
         return true;
-    return before < 3 || dice(&w->seed) % SOME == 0;
+    return before < 3 || dice_roll(&w->seed) % SOME == 0;
 }
 
 /* However short the time: where nobody has died yet in any operation, this one
@@ -228,7 +230,7 @@ static void die_everywhere(struct work *w, unsigned level)
     memcpy(trace, v->trace, sizeof(trace));
     if (w->depth == 1)
         die_where_new(w, trace, n);
-    from = w->once || w->depth == 1 || n == 0 ? 0 : dice(&w->seed) % n;
+    from = w->once || w->depth == 1 || n == 0 ? 0 : dice_roll(&w->seed) % n;
     for (uint32_t i = 0; i < n && !enough(w); i++) {
         uint32_t k = 1 + (from + i) % n;
 
@@ -247,7 +249,7 @@ static void die_everywhere(struct work *w, unsigned level)
     w->plan.k[level] = 0;
 }
 
-/* A quarter of the time is for those who die alone. */
+/* A quarter of the time is for those that die alone. */
 static int64_t share_until(bool alone)
 {
     int64_t all = (int64_t)options.share * 1000000000 * options.jobs / 4;
@@ -257,7 +259,7 @@ static int64_t share_until(bool alone)
     return now_ns() + (alone ? 1 : 3) * all / series_total(alone);
 }
 
-/* Every store of the operation, with every store of those who clear up: once
+/* Every store of the operation, with every store of those that clear up: once
    each, though it be in a loop. Then some more, where the loops are longer, as
    long as there is time. */
 static void die_in_turn(struct work *w)

@@ -9,7 +9,7 @@
 static const struct state states[] = {
     {'e', "empty", "", "", "", ""},
     {'h', "held", "+Xai", "", "", ""},
-    {'s', "shared", "+Sa", "", "", ""},
+    {'s', "shared", "+Sa;+Sa", "", "", ""},
     {'q', "queued", "+Xai", "Xa Sa Ea", "", ""},
     {'w', "queued-wide", "+Xai", "X@ Sa", "", ""},
     {'W', "held-wide", "+X@i", "Xa X@ Sb", "", ""},
@@ -21,14 +21,15 @@ static const struct state states[] = {
     {'D', "dead-queued", "", "Xa Sa", "+Xa;+Xbki;+Scl", ""},
     {'i', "dead-X", "", "", "+Xa", ""},
     {'I', "dead-wide", "", "", "+X@", ""},
-    {'J', "dead-shared", "+Sai;+Sb", "", "+Sa", ""},
+    {'J', "dead-shared", "+Sai;+Sa;+Sb", "", "+Sa", ""},
     {'f', "dead-unmarked", "", "", "+Xa;M", ""},
+    {'t', "dead-twice", "", "", "+Xbki;+Sck", ""},
     {'p', "dead-small", "", "", "+Ob", ""},
     {'P', "dead-large", "", "", "+ObL", ""},
     {'l', "spilled", "$12", "", "", ""},
     {'L', "spilled-more", "$24", "", "", ""},
     {'c', "crowded", "$192", "", "", ""},
-    {'k', "circle", "+Xai0", "", "", ""},
+    {'k', "cycle", "+Xai0", "", "", ""},
     {'y', "delayed", "", "", "+Xad", ""},
     {'1', "heard-X", "", "", "", "E;+Xai"},
     {'2', "heard-O", "", "", "", "E;+Oa;+O@"},
@@ -113,7 +114,9 @@ static const struct op ops[] = {
     {"ask-for-room", "63+Ob", "q;21+Ob;3+ObL;_", "", "e", "", 0, 0,
         STAGE_TIGHT},
     {"table-full-dead", "", "+Oa", "", "d", "", 0, 0, STAGE_TIGHT},
-    {"more-lines", "", "+Xa;+Xx;-1;+Xx", "", "c", "", 0, 0, STAGE_LINES},
+    {"orphans-miscounted", "Z;m;18+Oa", "+Oa;+Oa;+Oa", "", "t", "", 0, 0,
+        STAGE_FRESH},
+    {"more-buckets", "", "+Xa;+Xx;-1;+Xx", "", "c", "", 0, 0, STAGE_BUCKETS},
 
     /* --- wait --- */
     {"wait-granted", "", "+Xaw", "", "hH", "", 0, OP_GRANTED, STAGE_USUAL},
@@ -188,7 +191,7 @@ static const struct op ops[] = {
     {"set-first-page", "", "+Oa,Ob", "", "e", "", 0, 0, STAGE_FRESH},
     {"set-table-full", "19+Ob", "+Oak,Obk,Oc", "", "e", "OaOb", 0, OP_WHOLE,
         STAGE_TIGHT},
-    {"set-more-lines", "", "+Xa,Xx", "", "c", "", 0, 0, STAGE_LINES},
+    {"set-more-buckets", "", "+Xa,Xx", "", "c", "", 0, 0, STAGE_BUCKETS},
     {"set-wait-granted", "", "+Xaw,Xb", "", "hH", "", 0, OP_GRANTED,
         STAGE_USUAL},
     {"set-wait-granted-keep", "", "+Xakw,Xbl", "", "hH", "XaXb", 0,
@@ -265,7 +268,7 @@ static const struct op ops[] = {
     {"start-dies", "", ">Xa;e", "", "i", "", 0, OP_DIES | OP_THREADS,
         STAGE_USUAL},
     {"start-beside-dead", "", ">Xc;z", "", "d", "", 0,
-        OP_HEALS | OP_LATE | OP_THREADS, STAGE_USUAL},
+        OP_RECOVERS | OP_LATE | OP_THREADS, STAGE_USUAL},
     {"start-deadlock", "+Xb", ">Xa;v", "Xb", "k", "", 0, OP_THREADS,
         STAGE_USUAL},
     {"wait-deadlock", "+Xb", "+Xaw", "Xb", "k", "", 0, 0, STAGE_USUAL},
@@ -290,7 +293,7 @@ static const struct op ops[] = {
         OP_GRANTED | OP_THREADS, STAGE_USUAL},
     {"check", "+Xa", "k0", "", "eg", "", 0, 0, STAGE_USUAL},
 
-    /* --- whoever was to call a session that listens --- */
+    /* --- the one that was to notify a session that listens --- */
     {"tell-lost", "+Oa", "p0", "", "2", "", 0, OP_HURTS, STAGE_USUAL},
     {"tell-asked", "", "+Xat", "", "15", "", 0, 0, STAGE_USUAL},
     {"tell-asked-twice", "", "+Xat", "", "1", "", 0, OP_ASKS, STAGE_USUAL},
@@ -304,7 +307,7 @@ static const struct op ops[] = {
     {"tell-demoted", "+Xa", "d0", "Xa", "4", "", 0, 0, STAGE_USUAL},
     {"tell-cancelled", "+Xa", "K", "", "38", "", 0, 0, STAGE_USUAL},
     {"tell-break-waiting", "+Xa", "G", "", "38", "", 0, 0, STAGE_USUAL},
-    {"tell-reaped", "", "Z", "", "7", "", 0, OP_HEALS, STAGE_USUAL},
+    {"tell-reaped", "", "Z", "", "7", "", 0, OP_RECOVERS, STAGE_USUAL},
 
     /* --- lock delay --- */
     {"delay-taken", "", "+Xaw", "", "y", "", 0, OP_DELAYS | OP_DIES,
@@ -313,7 +316,7 @@ static const struct op ops[] = {
     {"delay-own", "+Xad", "-0", "Xa", "eg", "", 0, OP_DELAYS, STAGE_USUAL},
     {"delay-expired", "E", "+Xasd;e;v;+Xaw", "", "e", "", 0,
         OP_DELAYS | OP_THREADS, STAGE_USUAL},
-    {"delay-reaped", "", "Z", "", "y", "", 0, OP_DELAYS | OP_HEALS,
+    {"delay-reaped", "", "Z", "", "y", "", 0, OP_DELAYS | OP_RECOVERS,
         STAGE_USUAL},
 
     /* --- what becomes of a lock --- */
@@ -358,13 +361,14 @@ static const struct op ops[] = {
     {"statistics", "", "S", "", "hq", "", 0, 0, STAGE_USUAL},
 
     /* --- clear up --- */
-    {"recover", "", "Z", "", "iIJjr", "", 0, OP_INSIDE | OP_HEALS, STAGE_USUAL},
-    {"reap", "", "Z", "", "edDBC", "", 0, OP_HEALS, STAGE_USUAL},
-    {"reap-unmarked", "", "Z", "", "f", "", 0, OP_HEALS | OP_FORSAKEN,
+    {"recover", "", "Z", "", "iIJjr", "", 0, OP_INSIDE | OP_RECOVERS,
+        STAGE_USUAL},
+    {"reap", "", "Z", "", "edDBC", "", 0, OP_RECOVERS, STAGE_USUAL},
+    {"reap-unmarked", "", "Z", "", "f", "", 0, OP_RECOVERS | OP_FORSAKEN,
         STAGE_USUAL},
     {"reap-round", "", "+Xaw;z", "", "d", "", 0, OP_THREADS | OP_DIES,
         STAGE_USUAL},
-    {"doctor", "", "F", "", "dqwAQ", "", 0, OP_HEALS, STAGE_USUAL},
+    {"doctor", "", "F", "", "dqwAQ", "", 0, OP_RECOVERS, STAGE_USUAL},
 
     /* --- what a process does once: last, when only that is left to die at ---
      */

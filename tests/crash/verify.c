@@ -2,7 +2,8 @@
  * verify.c - what the table must be like after deaths.
  *
  * The rules once more, as plainly as they can be put, and no code shared with
- * the library: which modes go together, which keys overlap, who may go.
+ * the library: which modes go together, which keys overlap, which waiters may
+ * go.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +11,10 @@
 #include <unistd.h>
 
 #include "crash.h"
+#include "lib/at_hand.h"
 #include "recovery/check.h"
-#include "recovery/heal.h"
+#include "recovery/reap.h"
+#include "store/walk.h"
 
 /* P3: 50 ms; the rest is for a machine that is busy. */
 #define PATIENCE_MS 200
@@ -47,7 +50,7 @@ static bool conflict(unsigned held, unsigned asked)
     return held != asked || (held != ENQ_MODE_S && held != ENQ_MODE_O);
 }
 
-/* Its process is dead, and it ends with it; or it is the barger's, who gives
+/* Its process is dead, and it ends with it; or it is the barger's, which gives
    back at once, and must not overtake for long. */
 static bool is_nothing(const struct enq_info *i)
 {
@@ -67,12 +70,12 @@ static bool wait_together(const struct enq_info *a, const struct enq_info *b)
         same_text(a->owner, b->owner);
 }
 
-/* R8: it conflicts neither with what is held nor with one who came before. */
+/* R8: it conflicts neither with what is held nor with one that came before. */
 static bool may_go_alone(const struct look *l, const struct enq_info *w)
 {
     for (const struct enq_info *i = l->info; i < l->info + l->n; i++)
         if (i == w)
-            return true; /* behind it are those who came later */
+            return true; /* behind it are those that came later */
         else if (!wait_together(i, w) && in_the_way(i, w))
             return false;
     return true;
@@ -170,8 +173,8 @@ static int64_t ms_since(int64_t *last)
     return ms;
 }
 
-/* Until everybody who may go has gone; `all`: until all have gone home. No
-   word is taken: that would heal, and wake. */
+/* Until all that may go have gone; `all`: until all have gone home. No word is
+   taken: that would recover, and wake. */
 bool wait_for_waiters(struct scene *s, bool all)
 {
     int64_t last = now_ns(), begin = last, waited_ns = 0, slice;
@@ -231,7 +234,7 @@ static bool may_be(const struct plan *plan, const struct enq_info *i)
 }
 
 /* All of a set, or nothing: what outlives the dead, and what the living have.
-   One who died inside its call, before any of it could count, left nothing. */
+   One that died inside its call, before any of it could count, left nothing. */
 static bool check_sets(struct scene *s, const struct plan *plan,
     const struct look *l, const unsigned *of)
 {
@@ -294,7 +297,7 @@ static bool check_exclusion(struct scene *s, const struct look *l)
 static bool compare(struct scene *s, const struct plan *plan,
     const struct look *l)
 {
-    unsigned of[2] = {0}; /* the victims, and who was dead before */
+    unsigned of[2] = {0}; /* the victims, and the one that was dead before */
 
     if (!check_exclusion(s, l))
         return false;
@@ -338,7 +341,7 @@ bool verify_table(struct scene *s, const struct plan *plan)
 
     if (!wait_for_waiters(s, false) || !listener_heard(s))
         return false;
-    bury_dead(&e->session, thread_enter(e->map));
+    reap_dead(&e->session, thread_enter(e->map));
     if (plan->op->flags & OP_DELAYS)
         nanosleep(&(struct timespec){0, 10000000}, NULL);
     return check_clean(s) && look_around(s, &l, true) && compare(s, plan, &l);
@@ -351,8 +354,8 @@ struct rest {
     unsigned cached;
 };
 
-/* Whose a page is, and whether nothing in it is lost. What is kept for those
-   who may still ask why their lock is gone is an hour old from now on. */
+/* Whose a page is, and whether nothing in it is lost. What is kept for holders
+   that may still ask why their lock is gone is an hour old from now on. */
 static bool see_rest(void *context, struct entry *e, uint64_t state)
 {
     struct rest *r = context;
@@ -374,20 +377,18 @@ static bool see_rest(void *context, struct entry *e, uint64_t state)
     return true;
 }
 
-static unsigned in_magazines(struct scene *s)
+static unsigned all_at_hand(struct scene *s)
 {
-    const struct thread *t = thread_enter(s->teller.e->map);
-    unsigned n = s->box->kept;
+    const struct session *own = &s->teller.e->session;
+    unsigned n =
+        s->box->kept + in_depot(own) + in_magazine(own, thread_enter(own->map));
 
-    if (t->magazine_of == s->teller.e->session.serial)
-        n += t->magazine->small.n - t->magazine->small.base +
-            t->magazine->large.n - t->magazine->large.base;
     for (unsigned i = 0; i < WAITERS; i++)
         n += s->box->waiters[i].kept;
     return n;
 }
 
-/* Pages belong to those who live, or to nobody. */
+/* Pages belong to living sessions, or to nobody. */
 static void check_page_owners(struct scene *s)
 {
     const struct map *map = s->teller.e->map;
@@ -395,10 +396,10 @@ static void check_page_owners(struct scene *s)
     for (uint32_t i = 0; i < load(&map->h->pages_used); i++) {
         uint32_t owner = load(&map->pages[i].owner);
 
-        if (owner != 0 && load(&map->pages[i].kind) != PAGE_LINES &&
+        if (owner != 0 && load(&map->pages[i].kind) != PAGE_BUCKETS &&
             load(&map->sessions[owner & SESSION_MASK].ref) != owner)
             complain_of(s->box, FAULT_LEAK,
-                "page %u belongs to %x, who is gone", i, owner);
+                "page %u belongs to %x, which is gone", i, owner);
     }
 }
 
@@ -431,16 +432,16 @@ bool verify_rest(struct scene *s)
     slab_each(s->teller.e->map, see_rest, &r);
     /* what a helper thread is about to give back is in no magazine, and cached
        until it has done so */
-    for (int i = 0; i < 1000 && r.cached > in_magazines(s); i++) {
+    for (int i = 0; i < 1000 && r.cached > all_at_hand(s); i++) {
         nanosleep(&(struct timespec){0, 10000000}, NULL);
         r.cached = 0;
         slab_each(s->teller.e->map, see_rest, &r);
     }
-    /* of some who say how many, they were taken away since */
-    if (r.cached > in_magazines(s) ||
-        (r.cached < in_magazines(s) && load(&s->teller.e->map->h->wanted) == 0))
+    /* of some that say how many, they were taken away since */
+    if (r.cached > all_at_hand(s) ||
+        (r.cached < all_at_hand(s) && load(&s->teller.e->map->h->wanted) == 0))
         complain_of(s->box, FAULT_LEAK,
-            "%u entries are in magazines, %u say they are", in_magazines(s),
+            "%u entries are at hand, %u say they are", all_at_hand(s),
             r.cached);
     check_page_owners(s);
     return s->box->complaint[0] == '\0';

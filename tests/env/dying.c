@@ -4,9 +4,9 @@
  *
  * A thread that writes is not stopped by SIGKILL before the write has ended. So
  * holders write to a file system of this test's own, which keeps them waiting:
- * it is the witness of when the write was done. Whoever has the lock next looks
- * whether it was; and to a disk, where it reads what is written after it had
- * the lock.
+ * it is the witness of when the write was done. The next holder of the lock
+ * looks whether it was; and to a disk, where it reads what is written after it
+ * had the lock.
  */
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -25,7 +25,7 @@
 
 struct witness {
     uint32_t begun, may_end, ended; /* writes */
-    uint32_t turn, granted, early;  /* of those who wait: see wait_in_turn() */
+    uint32_t turn, granted, early;  /* of the waiters: see wait_in_turn() */
     uint32_t stop, ready;
     uint32_t kills; /* of those whose write had begun, and could not end */
 };
@@ -46,7 +46,7 @@ static void answer(int fd, const struct fuse_in_header *in, int error,
     if (bytes > 0)
         memcpy(reply + sizeof(h), out, bytes);
     if (write(fd, reply, h.len) < 0)
-        must(errno == ENOENT); /* who asked is gone */
+        must(errno == ENOENT); /* the asker is gone */
 }
 
 static void let_write(int fd, const struct fuse_in_header *in)
@@ -147,7 +147,7 @@ static void end_files(void)
     umount2("/mnt", MNT_DETACH);
 }
 
-/* --- who holds --- */
+/* --- holders --- */
 
 struct hang {
     unsigned rounds;
@@ -203,24 +203,29 @@ static void leave_a_child(void)
             pause();
 }
 
-static int hold_and_write(void *arg)
+static void take_and_tell(struct hang *h)
 {
-    struct hang *h = arg;
+    struct enq *e = env_open();
     struct enq_grant g;
-    struct enq *e;
-    pthread_t thread;
 
-    if (h->holder != NULL)
-        h->holder();
-    if (h->pidns)
-        h->pid = be_numbered(h->number);
-    e = env_open();
     want(ENQ_OK, env_take(e, "a", 5000, &g));
     if (h->forks)
         leave_a_child();
     if (h->closes)
         closefrom(3);
     env_reach(&h->ready);
+}
+
+static int hold_and_write(void *arg)
+{
+    struct hang *h = arg;
+    pthread_t thread;
+
+    if (h->holder != NULL)
+        h->holder();
+    if (h->pidns)
+        h->pid = be_numbered(h->number);
+    take_and_tell(h);
     if (!h->thread && !h->execs)
         write_it(NULL);
     must(pthread_create(&thread, NULL, write_it, NULL) == 0);
@@ -232,7 +237,7 @@ static int hold_and_write(void *arg)
     return 0;
 }
 
-/* --- who waits --- */
+/* --- waiters --- */
 
 static int wait_in_turn(void *arg)
 {
@@ -438,23 +443,15 @@ static void P14_who_could_not_be_seen_to_end_is_refused(void)
     must(strstr(enq_why(), env_space_path()) != NULL);
 }
 
-/* --- who outlives it must not keep its locks --- */
+/* --- what outlives it must not keep its locks --- */
 
 static int hold_on(void *arg)
 {
     struct hang *h = arg;
-    struct enq_grant g;
-    struct enq *e;
 
     if (h->holder != NULL)
         h->holder();
-    e = env_open();
-    want(ENQ_OK, env_take(e, "a", 5000, &g));
-    if (h->forks)
-        leave_a_child();
-    if (h->closes)
-        closefrom(3);
-    env_reach(&h->ready);
+    take_and_tell(h);
     for (;;)
         pause();
     return 0;

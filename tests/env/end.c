@@ -216,8 +216,8 @@ static void jump_out(int number)
     siglongjmp(out, number);
 }
 
-/* It must return, says enq.h. Who jumps out of a wait all the same leaves a
-   request behind that nobody waits for: it takes its turn, and ends with the
+/* It must return, says enq.h. A jump out of a wait all the same leaves a request
+   behind that nobody waits for: it takes its turn, and ends with the
    attachment. */
 static int leave_a_wait_by_longjmp(void *nothing)
 {

@@ -54,9 +54,9 @@ void env_nap(double ms)
 /*
  * --- how late everybody is ---
  *
- * What is measured takes several wake-ups, one after the other: of who is
- * killed, of its helper thread, of who waits. Each may be as late as the worst
- * that is seen here.
+ * What is measured takes several wake-ups, one after the other: of the process
+ * that is killed, of its helper thread, of the waiter. Each may be as late as
+ * the worst that is seen here.
  */
 
 static struct {
@@ -273,7 +273,7 @@ void env_exec(const char *role, const char *argument)
 static const char *point_name;
 static int point_signal;
 
-/* Once: who was stopped goes on. */
+/* Once: when the process goes on, it does not stop here again. */
 static void end_here(const struct point *p)
 {
     if (point_name == NULL || strcmp(p->name, point_name) != 0)

@@ -1,17 +1,17 @@
 /*
- * exclude.c - P2: mutual exclusion, as those who hold the locks see it.
+ * exclude.c - P2: mutual exclusion, as the holders of the locks see it.
  *
- * The library is not asked who holds what. Who was granted a lock writes down
- * his claim, looks at everybody else's, and takes it back just before he
- * unlocks: of two who hold at once what excludes each other the second sees
- * the first. Beside that, X adds to a counter of each thing that it has, in
- * two steps, and nobody else who has the thing may see it move.
+ * The library is not asked who holds what. A holder writes down its claim,
+ * looks at all others, and takes the claim back just before it unlocks: of two
+ * that hold at once what excludes each other the second sees the first. Beside
+ * that, X adds to a counter of each thing that it has, in two steps, and no
+ * other holder of the thing may see it move.
  *
  * A key of two fields stands for a set of cells, a bit each; two keys overlap
  * when they share one.
  *
- * An O may be lost to a promotion, and its holder learns that when he unlocks.
- * So a claim of O that is in the way is accused, and its holder tells: if his
+ * An O may be lost to a promotion, and its holder learns that when it unlocks.
+ * So a claim of O that is in the way is accused, and its holder tells: if the
  * unlock finds the lock still there, both were held.
  */
 #include "dice.h"
@@ -118,7 +118,7 @@ struct lock {
     struct claim claim;
     unsigned slot;
     uint64_t seen[CELLS];
-    bool asked; /* false: he does as if he had been granted it */
+    bool asked; /* false: it acts as if it had been granted */
 };
 
 static void put(unsigned slot, struct claim claim)
@@ -324,7 +324,7 @@ static bool change(struct lock *l, uint64_t *dice)
     return true;
 }
 
-/* Two at once now and then; for the second he does not wait, as others may be
+/* Two at once now and then; for the second it does not wait, as others may be
    waiting for the first. */
 static void play_once(struct lock l[SLOTS], uint64_t *dice)
 {

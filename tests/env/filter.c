@@ -35,7 +35,7 @@ static int noticed_at_open(const char *nothing)
     struct enq *e = NULL;
 
     (void)nothing;
-    must(enq_open(&e, NULL, NULL) < 0);
+    must(enq_open(&e, env_space(), NULL) < 0);
     must(e == NULL);
     must(strstr(enq_why(), "set_robust_list") != NULL);
     return 0;
@@ -110,7 +110,7 @@ static int refused_for_a_later_thread(void *error)
     refuse(SYS_set_robust_list, *(int *)error);
     must(pthread_create(&thread, NULL, lock_in_thread, e) == 0);
     pthread_join(thread, NULL);
-    /* those who were there before are not concerned */
+    /* attachments from before are not concerned */
     want(ENQ_OK, env_take(e, "a", 0, &g));
     enq_close(e);
     return 0;
@@ -266,7 +266,7 @@ static void P7_without_futex_waitv_a_ttl_is_at_most_20_ms_late(void)
     without_waitv(EPERM, RUN_OUT, 20);
 }
 
-static int die_inside_a_word(void *nothing)
+static int die_inside_a_latch(void *nothing)
 {
     struct enq *e = env_open();
     struct enq_grant g;
@@ -277,14 +277,14 @@ static int die_inside_a_word(void *nothing)
     return 1;
 }
 
-static int heal_with_filter(void *error)
+static int recover_with_filter(void *error)
 {
     struct enq *e = env_open();
     struct enq_grant g;
 
     refuse(SYS_futex_waitv, *(int *)error);
     for (int i = 0; i < 5; i++) {
-        env_killed(env_child(die_inside_a_word, NULL));
+        env_killed(env_child(die_inside_a_latch, NULL));
         want(ENQ_OK, env_take(e, "a", 1000, &g));
         want(ENQ_OK, enq_unlock(e, g.handle, g.token));
     }
@@ -292,12 +292,12 @@ static int heal_with_filter(void *error)
     return 0;
 }
 
-static void without_futex_waitv_a_dead_ones_word_is_healed(void)
+static void without_futex_waitv_a_dead_ones_latch_is_recovered(void)
 {
     int errors[] = {EPERM, ENOSYS};
 
     for (size_t i = 0; i < LENGTH(errors); i++)
-        env_join(env_child(heal_with_filter, &errors[i]));
+        env_join(env_child(recover_with_filter, &errors[i]));
 }
 
 /* --- futex: the C library itself cannot do without --- */
@@ -494,7 +494,7 @@ const struct env_case filter_cases[] = {
     ALONE(P3_without_futex_waitv_EPERM_a_death_is_heard_within_50_ms),
     ALONE(P3_without_futex_waitv_ENOSYS_a_death_is_heard_within_50_ms),
     ALONE(P7_without_futex_waitv_a_ttl_is_at_most_20_ms_late),
-    CASE(without_futex_waitv_a_dead_ones_word_is_healed),
+    CASE(without_futex_waitv_a_dead_ones_latch_is_recovered),
     CASE(futex_refused_concerns_only_the_process_that_is_refused),
     CASE(any_call_refused_with_EPERM_to_who_makes_a_space_is_an_error),
     CASE(any_call_refused_with_ENOSYS_to_who_makes_a_space_is_an_error),

@@ -85,8 +85,8 @@ static void begin(struct worker *w, const struct env_case *c)
     _exit(0);
 }
 
-/* Who outlives his parent becomes a child of his case, and who outlives that,
-   of ours. */
+/* A process that outlives its parent becomes a child of its case, and one that
+   outlives that, of ours. */
 static void end_orphans(void)
 {
     char path[64];

@@ -1,12 +1,12 @@
 /*
- * overtake.c - P6: nobody is overtaken who has waited for longer than the
- * bypass window, and nobody starves.
+ * overtake.c - P6: no waiter is overtaken past its bypass window, and none
+ * starves.
  *
  * Processes that wait and processes that barge write down each of their grants:
  * when they asked, when they were in the queue, when they had it, and its
- * token. The order of grants that overlap is that of their tokens. So who asked
- * after a waiter was due, is kept out by what it waits for, and has the smaller
- * token, has overtaken it.
+ * token. The order of grants that overlap is that of their tokens. So a request
+ * that came after a waiter was due, is kept out by what that waits for, and has
+ * the smaller token, has overtaken it.
  *
  * When a waiter is due at the latest follows from R7, and from how the window
  * grows in a queue: 200 us after it came, or 50 us after the one before is due,
@@ -55,7 +55,7 @@ static int64_t now_ns(void)
     return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
 }
 
-/* By now it is in the queue, and whoever asks later finds it there. */
+/* By now it is in the queue, and all that ask later find it there. */
 static int64_t queued_ns;
 
 static void note_queued(const struct point *p)
@@ -137,7 +137,7 @@ static void begin_yard(const struct role *roles, bool strict)
     yard->strict = strict;
 }
 
-/* Of those who wait; who does not has no place to keep. */
+/* Of the waiters: one that does not wait has no place to keep. */
 static uint32_t fewest_grants(void)
 {
     uint32_t fewest = LOG_MAX;
@@ -173,7 +173,7 @@ static void play_all(void)
         env_join(pids[p]);
 }
 
-/* --- who was before whom --- */
+/* --- which was before which --- */
 
 static struct {
     const struct op *begun[PLACES * LOG_MAX], *queued[PLACES * LOG_MAX];
@@ -491,7 +491,7 @@ static int wait_and_leave(void *arg)
     return 0;
 }
 
-/* Bob waits for X[a]. Ann, who has it, asks again. */
+/* Bob waits for X[a]. Ann has it, and asks again. */
 static void expect_exceptions(bool strict, enum enq_mode mode)
 {
     struct role bobs = {ENQ_MODE_X, "a", true}, one = {mode, "a", false},
@@ -511,7 +511,7 @@ static void expect_exceptions(bool strict, enum enq_mode mode)
     want(ENQ_OK, ask(e, &one, "ann", &g[1]));
     want(ENQ_OK, ask(e, &all, "ann", &g[2]));
     for (size_t i = 0; i < LENGTH(g); i++) {
-        must(env_stat(e).waiting == 1); /* each of them is in his way */
+        must(env_stat(e).waiting == 1); /* each of them is in Bob's way */
         want(ENQ_OK, enq_unlock(e, g[i].handle, g[i].token));
     }
     env_join(bob);

@@ -1,8 +1,8 @@
 /*
- * pid.c - a pid comes again: who has a dead one's numbers is not taken for it.
+ * pid.c - a pid comes again: a process with a dead one's numbers is another.
  *
  * Each case is played in a PID namespace of its own, where the next pid can be
- * chosen. Who comes after a killed process has its pid, and its threads have
+ * chosen. The next after a killed process has its pid, and its threads have
  * the ids that the dead one's had: the helper's, and the application's.
  */
 #include <fcntl.h>
@@ -245,7 +245,7 @@ static void a_dead_waiter_leaves_the_queue_though_its_pid_lives_again(void)
     in_own_pids(dead_waiters_leave);
 }
 
-/* --- lock words, and thread slots --- */
+/* --- latchs, and thread slots --- */
 
 static int die_inside(void *arg)
 {
@@ -279,7 +279,7 @@ static int take_what_the_dead_held(void *arg)
 static const char *const inside[] = {"lock.shard_locked", "lock.linked",
     "lock.granted", "unlock.unlinked", "grant.before_wake"};
 
-static int words_are_healed(void *nothing)
+static int latches_are_recovered(void *nothing)
 {
     struct life *l = env_shared(sizeof(*l));
 
@@ -292,9 +292,10 @@ static int words_are_healed(void *nothing)
     return 0;
 }
 
-static void a_dead_threads_words_are_healed_by_one_with_its_very_numbers(void)
+static void a_dead_threads_latches_are_recovered_by_one_with_its_very_numbers(
+    void)
 {
-    in_own_pids(words_are_healed);
+    in_own_pids(latches_are_recovered);
 }
 
 static int no_slot_is_left(void *nothing)
@@ -365,7 +366,7 @@ const struct env_case pid_cases[] = {
     CASE(a_kept_lock_is_an_orphan_though_its_pid_lives_again),
     CASE(the_death_of_one_does_not_orphan_anothers_locks),
     CASE(a_dead_waiter_leaves_the_queue_though_its_pid_lives_again),
-    CASE(a_dead_threads_words_are_healed_by_one_with_its_very_numbers),
+    CASE(a_dead_threads_latches_are_recovered_by_one_with_its_very_numbers),
     CASE(dead_threads_slots_are_free_again_though_their_ids_live_again),
     CASE(programs_that_are_given_a_dead_ones_pid_are_not_taken_for_it),
     {0},

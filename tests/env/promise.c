@@ -19,6 +19,13 @@ struct stage {
     enum enq_death on_death;
 };
 
+/* Nor are the 50 ms kept by ticks: one that hides a lost wake-up aborts, see
+   sync/tick.h. */
+static void judge_ticks(void)
+{
+    must(setenv("ENQ_TICK_FOUND", "3000", 1) == 0);
+}
+
 static int take(struct enq *e, const char *owner, int64_t ttl_ms,
     int64_t wait_ms, struct enq_grant *g)
 {
@@ -77,6 +84,7 @@ static void release_often(double most_ms)
     pid_t pid;
 
     s->n = ROUNDS;
+    judge_ticks();
     want(ENQ_OK, take(e, "me", ENQ_FOREVER, 0, &g));
     pid = env_child(wait_often, s);
     env_lag_begin();
@@ -146,10 +154,11 @@ static void die_often(const char *point, double most_ms, int rounds)
     double late = 0;
 
     s->point = point;
+    judge_ticks();
     env_lag_begin();
     for (int i = 0; i < rounds; i++)
         late = worst(late, wait_for_the_dead(e, s));
-    if (getenv("ENQ_TICK_MS") == NULL) /* the dead are buried by the clock */
+    if (getenv("ENQ_TICK_MS") == NULL) /* the dead are reaped by the clock */
         env_healthy(e);
     expect_soon(late, most_ms);
 }
@@ -191,6 +200,7 @@ static void P3_a_line_of_waiters_is_served_whoever_dies_with_the_lock(void)
     double began;
     pid_t pids[16];
 
+    judge_ticks();
     want(ENQ_OK, take(e, "me", ENQ_FOREVER, 0, &g));
     env_reach(&s->go);
     for (size_t i = 0; i < LENGTH(pids); i++)
@@ -207,7 +217,7 @@ static void P3_a_line_of_waiters_is_served_whoever_dies_with_the_lock(void)
 }
 
 /*
- * The ticks bound a wait by 40 ms, whoever should have woken the waiter: so the
+ * The ticks bound a wait by 40 ms even if no one wakes the waiter: so the
  * 50 ms above do not show that anybody did. Once more with the first tick a
  * minute away, which no machine is too slow for.
  */

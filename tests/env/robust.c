@@ -63,7 +63,7 @@ static int hold_mutexes_and_die(void *arg)
     return 1;
 }
 
-/* Whatever it held of its own: its locks end at once, its words are healed,
+/* Whatever it held of its own: its locks end at once, its words are recovered,
    and no slot is lost. The last two may need the second sign of death, the
    end of its whole process, which is looked for when its helper has died. */
 static void expect_noticed(const struct stage *s)
@@ -73,7 +73,7 @@ static void expect_noticed(const struct stage *s)
     struct enq_grant g;
     double began;
 
-    alarm(15); /* a word that nobody heals is waited for without end */
+    alarm(15); /* a word that nobody recovers is waited for without end */
     env_killed(env_child(hold_mutexes_and_die, &copy));
     began = env_ms();
     want(ENQ_OK, env_take(e, "a", 1000, &g));
@@ -102,17 +102,17 @@ static void locks_of_who_held_2048_mutexes_before_end_with_him(void)
     expect_noticed(&(struct stage){.before = LIMIT, .after = LIMIT});
 }
 
-static void a_word_of_who_holds_fewer_than_2048_mutexes_is_healed(void)
+static void a_latch_of_who_holds_fewer_than_2048_mutexes_is_recovered(void)
 {
     expect_noticed(&(struct stage){.after = LIMIT - 2, .point = "lock.linked"});
 }
 
-static void a_word_of_who_holds_2048_mutexes_is_healed(void)
+static void a_latch_of_who_holds_2048_mutexes_is_recovered(void)
 {
     expect_noticed(&(struct stage){.after = LIMIT, .point = "lock.linked"});
 }
 
-static void a_word_of_who_holds_5000_mutexes_is_healed(void)
+static void a_latch_of_who_holds_5000_mutexes_is_recovered(void)
 {
     expect_noticed(&(struct stage){.after = 5000, .point = "lock.granted"});
     expect_noticed(&(struct stage){
@@ -124,7 +124,7 @@ static void locks_of_who_unmapped_a_locked_mutex_end_with_him(void)
     expect_noticed(&(struct stage){.after = 3, .unmapped = true});
 }
 
-static void a_word_of_who_unmapped_a_locked_mutex_is_healed(void)
+static void a_latch_of_who_unmapped_a_locked_mutex_is_recovered(void)
 {
     expect_noticed(&(struct stage){
         .after = 3, .unmapped = true, .point = "lock.linked"});
@@ -217,7 +217,8 @@ static int attach_again_and_die(void *arg)
     return 1;
 }
 
-static void a_word_is_healed_of_who_attached_before_and_holds_5000_mutexes(void)
+static void a_latch_is_recovered_of_who_attached_before_and_holds_5000_mutexes(
+    void)
 {
     struct stage s = {.after = 5000, .point = "lock.linked"};
     struct enq *e = env_open();
@@ -234,13 +235,13 @@ static void a_word_is_healed_of_who_attached_before_and_holds_5000_mutexes(void)
 const struct env_case robust_cases[] = {
     CASE(locks_of_who_holds_2048_mutexes_more_end_with_him),
     CASE(locks_of_who_held_2048_mutexes_before_end_with_him),
-    CASE(a_word_of_who_holds_fewer_than_2048_mutexes_is_healed),
-    CASE(a_word_of_who_holds_2048_mutexes_is_healed),
-    CASE(a_word_of_who_holds_5000_mutexes_is_healed),
+    CASE(a_latch_of_who_holds_fewer_than_2048_mutexes_is_recovered),
+    CASE(a_latch_of_who_holds_2048_mutexes_is_recovered),
+    CASE(a_latch_of_who_holds_5000_mutexes_is_recovered),
     CASE(locks_of_who_unmapped_a_locked_mutex_end_with_him),
-    CASE(a_word_of_who_unmapped_a_locked_mutex_is_healed),
+    CASE(a_latch_of_who_unmapped_a_locked_mutex_is_recovered),
     CASE(locks_of_a_thread_that_replaced_its_robust_list_end_with_it),
     CASE(the_applications_own_robust_mutexes_are_still_seen_to_die),
-    CASE(a_word_is_healed_of_who_attached_before_and_holds_5000_mutexes),
+    CASE(a_latch_is_recovered_of_who_attached_before_and_holds_5000_mutexes),
     {0},
 };

@@ -45,6 +45,18 @@ static int hold_and_ask(void *arg)
     return 0;
 }
 
+static void stop_holder(struct stage *s, pid_t pid)
+{
+    env_await(&s->holds);
+    env_stop(pid);
+}
+
+static void let_go_on(struct stage *s, pid_t pid)
+{
+    env_reach(&s->go_on);
+    env_continue(pid);
+}
+
 static void expect_told(const struct stage *s)
 {
     want(ENQ_EXPIRED, s->renew);
@@ -61,13 +73,11 @@ a_stopped_holders_lock_goes_to_the_waiter_never_early_and_he_is_told(void)
     pid_t pid = env_child(hold_and_ask, s);
     struct enq_grant mine, other;
 
-    env_await(&s->holds);
-    env_stop(pid);
+    stop_holder(s, pid);
     want(ENQ_OK, take(e, "next", ENQ_MODE_X, ENQ_FOREVER, 5000, &mine));
     must(env_ms() - s->since_ms >= TTL_MS);
     must(mine.token > s->g.token);
-    env_reach(&s->go_on);
-    env_continue(pid);
+    let_go_on(s, pid);
     env_join(pid);
     expect_told(s);
     want(ENQ_EXPIRED, s->valid);
@@ -84,11 +94,9 @@ static void a_stopped_holder_is_told_though_nobody_wanted_the_lock(void)
     pid_t pid = env_child(hold_and_ask, s);
     struct enq_grant g;
 
-    env_await(&s->holds);
-    env_stop(pid);
+    stop_holder(s, pid);
     env_nap(TTL_MS + 50);
-    env_reach(&s->go_on);
-    env_continue(pid);
+    let_go_on(s, pid);
     env_join(pid);
     expect_told(s);
     want(ENQ_OK, take(e, "next", ENQ_MODE_X, 0, 0, &g));
@@ -114,12 +122,10 @@ static void a_stopped_holder_without_a_ttl_keeps_its_lock(void)
     pid_t pid = env_child(hold_for_ever, s);
     struct enq_grant g;
 
-    env_await(&s->holds);
-    env_stop(pid);
+    stop_holder(s, pid);
     want(ENQ_TIMEDOUT, take(e, "next", ENQ_MODE_X, 0, 300, &g));
     must(g.blocker.pid == pid);
-    env_reach(&s->go_on);
-    env_continue(pid);
+    let_go_on(s, pid);
     want(ENQ_OK, take(e, "next", ENQ_MODE_X, 0, 5000, &g));
     env_join(pid);
     want(ENQ_OK, s->valid);
@@ -133,15 +139,13 @@ static void a_stopped_holder_may_not_unlock_or_renew_what_is_anothers(void)
     struct enq_grant g[3];
     pid_t pid = env_child(hold_and_ask, s);
 
-    env_await(&s->holds);
-    env_stop(pid);
+    stop_holder(s, pid);
     for (int i = 0; i < 3; i++) { /* it changes hands, again and again */
         want(ENQ_OK, take(e, "next", ENQ_MODE_X, ENQ_FOREVER, 5000, &g[i]));
         if (i < 2)
             want(ENQ_OK, enq_unlock(e, g[i].handle, g[i].token));
     }
-    env_reach(&s->go_on);
-    env_continue(pid);
+    let_go_on(s, pid);
     env_join(pid);
     must(s->renew != ENQ_OK && s->unlock != ENQ_OK && s->demote != ENQ_OK);
     want(ENQ_OK, enq_valid(e, g[2].handle));
@@ -155,8 +159,7 @@ static void a_stopped_holder_that_is_killed_makes_way_at_once(void)
     pid_t pid = env_child(hold_for_ever, s);
     struct enq_grant g;
 
-    env_await(&s->holds);
-    env_stop(pid);
+    stop_holder(s, pid);
     must(kill(pid, SIGKILL) == 0);
     want(ENQ_OK, take(e, "next", ENQ_MODE_X, 0, 5000, &g));
     env_killed(pid);
@@ -229,7 +232,7 @@ static void a_stopped_waiter_that_goes_on_in_time_has_the_lock(void)
     want(ENQ_OK, s->valid);
 }
 
-/* --- stopped inside a lock word --- */
+/* --- stopped inside a latch --- */
 
 static int stop_inside(void *arg)
 {
@@ -266,7 +269,7 @@ static pid_t stopped_inside(struct stage *s)
     return pid;
 }
 
-static void who_is_stopped_inside_a_word_keeps_others_until_it_goes_on(void)
+static void who_is_stopped_inside_a_latch_keeps_others_until_it_goes_on(void)
 {
     struct stage *s = env_shared(2 * sizeof(*s));
     pid_t inside = stopped_inside(s), asks = env_child(ask_meanwhile, s + 1);
@@ -283,7 +286,7 @@ static void who_is_stopped_inside_a_word_keeps_others_until_it_goes_on(void)
     env_join(inside);
 }
 
-static void who_is_killed_while_stopped_inside_a_word_keeps_nobody(void)
+static void who_is_killed_while_stopped_inside_a_latch_keeps_nobody(void)
 {
     struct stage *s = env_shared(2 * sizeof(*s));
     struct enq *e = env_open();
@@ -317,7 +320,7 @@ static int take_another(void *arg)
 }
 
 /* One word of 256 stands: now and then a key or two share it. */
-static void other_keys_go_on_while_one_is_stopped_inside_a_word(void)
+static void other_keys_go_on_while_one_is_stopped_inside_a_latch(void)
 {
     struct stage *s = env_shared(2 * sizeof(*s));
     pid_t inside = stopped_inside(s), pids[20];
@@ -339,8 +342,8 @@ const struct env_case stop_cases[] = {
     CASE(a_stopped_holder_that_is_killed_makes_way_at_once),
     CASE(what_a_stopped_waiter_was_granted_runs_out_and_it_is_told),
     CASE(a_stopped_waiter_that_goes_on_in_time_has_the_lock),
-    CASE(who_is_stopped_inside_a_word_keeps_others_until_it_goes_on),
-    ALONE(who_is_killed_while_stopped_inside_a_word_keeps_nobody),
-    CASE(other_keys_go_on_while_one_is_stopped_inside_a_word),
+    CASE(who_is_stopped_inside_a_latch_keeps_others_until_it_goes_on),
+    ALONE(who_is_killed_while_stopped_inside_a_latch_keeps_nobody),
+    CASE(other_keys_go_on_while_one_is_stopped_inside_a_latch),
     {0},
 };

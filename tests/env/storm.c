@@ -3,9 +3,9 @@
  * the same thread ids, fight over few keys; each is killed every few
  * milliseconds, and another with its very numbers takes its place.
  *
- * Exclusion is proved from outside: who has a key writes its serial number
- * into the key's guard, and finds it there when it leaves. What it finds when
- * it comes is nothing, or the number of one that was being killed.
+ * Exclusion is proved from outside: the holder of a key writes its serial
+ * number into the key's guard, and finds it there when it leaves. What it finds
+ * when it comes is nothing, or the number of one that was being killed.
  */
 #include <fcntl.h>
 #include <time.h>
@@ -18,7 +18,7 @@
 #define STUCK_MS 8000
 
 struct guard {
-    uint64_t inside;        /* the serial number of who has the key */
+    uint64_t inside;        /* the serial number of the key's holder */
     uint64_t token;         /* its newest */
     uint64_t first, second; /* equal, unless somebody is inside, or died so */
 };
@@ -141,7 +141,7 @@ static int live(uint32_t place, uint32_t life)
         fight(e, me, &dice);
 }
 
-/* --- who kills --- */
+/* --- the killer --- */
 
 /* Each life has the pid and, but for those killed early, the thread ids that
    all others have had, here and in the other namespaces. */

@@ -4,9 +4,9 @@
  *
  * Victims make every call there is, and are killed in each: half of them by
  * their own hand at some store inside the call that it is their turn to die in,
- * half from outside whenever it happens. Who finds something to repair may die
- * over that. Survivors have opened once, before all that, and must get every
- * lock that they ask for.
+ * half from outside whenever it happens. One that finds something to repair may
+ * die over that. Survivors have opened once, before all that, and must get
+ * every lock that they ask for.
  */
 #include <sys/stat.h>
 
@@ -19,7 +19,7 @@
 #define PLAY_MS 4000
 #define PLAY_MOST_MS 20000
 
-/* --- who kills --- */
+/* --- the killer --- */
 
 static struct victims {
     pid_t pid[VICTIMS];
@@ -100,7 +100,7 @@ static void kill_again_and_again(void)
     }
 }
 
-/* --- who survives --- */
+/* --- a survivor --- */
 
 static int survive(void *arg)
 {
@@ -236,7 +236,7 @@ static int come_after(void *nothing)
     return 0;
 }
 
-/* Nobody is left who has the file open. */
+/* No process is left that has the file open. */
 static void killed_all_at_once(void)
 {
     uint64_t dice = dice_of(99);

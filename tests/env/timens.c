@@ -1,7 +1,7 @@
 /*
- * timens.c - time namespaces: who has another clock is refused, and is told.
+ * timens.c - time namespaces: a process of another clock is refused, and told.
  *
- * A boottime offset is also what a suspend looks like to who was not there.
+ * To a process a suspend looks like a boottime offset, too.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -215,7 +215,7 @@ static void an_attached_process_keeps_its_clock_when_it_unshares(void)
     env_join(env_child(attach_unshare_go_on, NULL));
 }
 
-/* Whatever the answer, two who are in have one clock. */
+/* Whatever the answer, two that are in have one clock. */
 static int child_of_another_clock(void *nothing)
 {
     struct enq *e = NULL;

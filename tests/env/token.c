@@ -112,7 +112,7 @@ static void P5_tokens_grow_when_the_segment_is_lost_and_made_again(void)
     }
 }
 
-/* Those who use the lost one still cannot get new grants from it. */
+/* Processes that still use the lost one cannot get new grants from it. */
 static void P5_who_has_the_lost_segment_is_given_no_more_tokens(void)
 {
     struct newest *n = env_shared(sizeof(*n));

@@ -1,5 +1,5 @@
 /*
- * victim.c - who makes every call there is, until it is killed (see victim.h).
+ * victim.c - makes every call there is, until it is killed (see victim.h).
  */
 #include "victim.h"
 
@@ -35,7 +35,8 @@ static struct victim {
 
 bool victim_repairs(const struct point *p)
 {
-    return strncmp(p->name, "heal.c:", 7) == 0 ||
+    return strncmp(p->name, "recover.c:", 7) == 0 ||
+        strncmp(p->name, "reap.c:", 7) == 0 ||
         strncmp(p->name, "recover.", 8) == 0;
 }
 
@@ -71,7 +72,8 @@ static void leave(enum call call, int rc)
         victim_fault(call_names[call], rc);
 }
 
-/* Who only looks stores nothing, and is quick: he looks until he is killed. */
+/* A victim that only looks stores nothing, and is quick: it looks until it is
+   killed. */
 static bool again(enum call call)
 {
     return call == me.last && !me.by_itself &&

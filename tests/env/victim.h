@@ -1,5 +1,5 @@
 /*
- * victim.h - who makes every call there is, until it is killed.
+ * victim.h - a process that makes every call there is, until it is killed.
  */
 #ifndef ENV_VICTIM_H
 #define ENV_VICTIM_H

@@ -107,7 +107,7 @@ static void no_page_is_lost(const struct scene *s, const struct map *map)
 {
     for (uint32_t i = 0; i < map->h->pages_used; i++) {
         uint32_t owner = map->pages[i].owner;
-        bool known = owner == 0 || map->pages[i].kind == PAGE_LINES;
+        bool known = owner == 0 || map->pages[i].kind == PAGE_BUCKETS;
 
         for (unsigned k = 0; k < s->n_open && !known; k++) {
             const struct session *session = &s->open[k]->session;
@@ -123,8 +123,8 @@ static void no_page_is_lost(const struct scene *s, const struct map *map)
     }
 }
 
-/* Those who left locks are dead: their session may still have to be buried. */
-static bool dead_are_buried(struct enq *w)
+/* What left locks is dead: its session may still have to be reaped. */
+static bool dead_are_reaped(struct enq *w)
 {
     struct enq_stats stats = {.size = sizeof(stats)};
     char report[1024];
@@ -150,7 +150,7 @@ static void table_is_in_order(struct scene *s)
 {
     struct enq *w = open_at(s->path);
 
-    eventually(dead_are_buried(w));
+    eventually(dead_are_reaped(w));
     must_be_healthy(w);
     what_was_held_is_held(s, w);
     s->open[s->n_open++] = w;
@@ -165,7 +165,7 @@ static void nobody_is_left(struct scene *s)
 
     s->open[0] = w;
     s->n_open = 1;
-    eventually(dead_are_buried(w));
+    eventually(dead_are_reaped(w));
     no_page_is_lost(s, w->map);
     want(ENQ_OK, enq_stat(w, &stats));
     must(stats.sessions == 1 && stats.threads <= 2,
@@ -330,7 +330,7 @@ static bool one_case(struct trial *t, struct tally *tally)
     int status;
 
     memset(t->verdict, 0, sizeof(*t->verdict));
-    status = reap(spawn(run_case, t));
+    status = collect(spawn(run_case, t));
     unlink(test_path("space", space));
     tally->cases += t->verdict->fired > 0;
     if (t->verdict->fired > 0)

@@ -2,9 +2,9 @@
  * file.c - what may happen to the file of a space: removed, cut off, replaced,
  * forbidden; or something else stands in its place.
  *
- * Whoever comes gets an answer with the path in it, and leaves alone what is
- * not his. Whoever is there already goes on with what can go on (P8: attach,
- * list and check answer, and do not crash).
+ * A process that comes gets an answer with the path in it, and leaves alone
+ * what is not its own. One that is there already goes on with what can go on
+ * (P8: attach, list and check answer, and do not crash).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static int open_as(const char *path, uint32_t flags)
 
 /* --- the name is gone --- */
 
-/* New locks are refused; who has one keeps it. */
+/* New locks are refused; holders keep theirs. */
 static void goes_on_without_name(struct enq *e, struct enq_grant *g)
 {
     struct enq_stats stats = {.size = sizeof(stats)};
@@ -203,7 +203,7 @@ static int cut_off_once(struct cut *cut)
                 .on_death = ENQ_DEATH_KEEP),
             &g));
     enq_close(e);
-    status = reap(spawn(cut_off_under_us, cut));
+    status = collect(spawn(cut_off_under_us, cut));
     want(ENQ_OK, enq_unlink(test_space()));
     return status;
 }
@@ -440,7 +440,7 @@ static void permissions(void)
     apart(in_a_forbidden_directory, NULL);
     must(chmod(test_space(), 0) == 0, "%m");
     apart(not_permitted, NULL);
-    want(ENQ_OK, lock_x(e, "n", &g)); /* who is in stays in */
+    want(ENQ_OK, lock_x(e, "n", &g)); /* it was in before, and stays in */
     must(chmod(test_space(), 0666) == 0, "%m");
     want_why(-EPERM, open_as(test_space(), 0), "chmod o-w");
     must(chmod(test_space(), 0600) == 0, "%m");

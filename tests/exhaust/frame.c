@@ -163,7 +163,7 @@ pid_t spawn(void (*f)(void *), void *arg)
     _exit(0);
 }
 
-int reap(pid_t pid)
+int collect(pid_t pid)
 {
     int status = 0;
     pid_t got;
@@ -177,7 +177,7 @@ int reap(pid_t pid)
 
 void join(pid_t pid)
 {
-    int status = reap(pid);
+    int status = collect(pid);
 
     must(WIFEXITED(status) && WEXITSTATUS(status) == 0,
         "a child ended with status %#x", (unsigned)status);
@@ -197,7 +197,7 @@ void *shared_memory(size_t bytes)
     return p;
 }
 
-/* --- time and chance --- */
+/* --- time --- */
 
 int64_t now_ms(void)
 {
@@ -210,14 +210,4 @@ int64_t now_ms(void)
 void nap_us(int64_t us)
 {
     nanosleep(&(struct timespec){us / 1000000, us % 1000000 * 1000}, NULL);
-}
-
-/* splitmix64 */
-uint64_t dice(uint64_t *state)
-{
-    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
 }

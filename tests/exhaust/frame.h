@@ -95,7 +95,7 @@ void must_be_healthy(struct enq *e);
 
 /* Children: `f` in a process of its own; the wait status. */
 pid_t spawn(void (*f)(void *), void *arg);
-int reap(pid_t pid);
+int collect(pid_t pid);
 void join(pid_t pid); /* it must end well */
 /* `f` in a child, which must end well. */
 void apart(void (*f)(void *), void *arg);
@@ -108,7 +108,6 @@ void *shared_memory(size_t bytes);
 unsigned entries_of(const char *directory); /* without . and .. */
 int64_t now_ms(void);
 void nap_us(int64_t us);
-uint64_t dice(uint64_t *state);
 
 /* Figures, counted over all processes. */
 enum figure { FIGURE_FAILURES, FIGURE_RACES, FIGURE_LIMITS, FIGURES };

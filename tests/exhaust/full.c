@@ -1,6 +1,6 @@
 /*
  * full.c - promise P12, where there is room for so many only: entries, sessions
- * and threads. A full table goes on serving those who have locks.
+ * and threads. A full table goes on serving the holders of locks.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -10,6 +10,7 @@
 
 #include "api/attachment.h"
 #include "base/atomic.h"
+#include "lib/slots.h"
 #include "limit.h"
 
 /* --- the table --- */
@@ -138,7 +139,7 @@ static void a_full_table_of_two(void)
 /* --- sessions and threads --- */
 
 #define OF_A_PROCESS 1000 /* attachments */
-#define CROWDS 8          /* processes that have as many */
+#define FULL_ONES 8       /* processes that have as many */
 
 struct gathering {
     uint32_t there, go_home;
@@ -164,17 +165,17 @@ static void a_thousand(void *gathering)
 
 static void the_rest(void *gathering)
 {
-    many_sessions(gathering, SESSIONS_MAX - CROWDS * OF_A_PROCESS - 1);
+    many_sessions(gathering, SESSIONS_MAX - FULL_ONES * OF_A_PROCESS - 1);
 }
 
 static void sessions(void)
 {
     struct gathering *gathering = shared_memory(sizeof(*gathering));
     struct enq *last, *more;
-    pid_t pids[CROWDS + 1];
+    pid_t pids[FULL_ONES + 1];
 
-    for (int i = 0; i <= CROWDS; i++)
-        pids[i] = spawn(i < CROWDS ? a_thousand : the_rest, gathering);
+    for (int i = 0; i <= FULL_ONES; i++)
+        pids[i] = spawn(i < FULL_ONES ? a_thousand : the_rest, gathering);
     while (shm_load(&gathering->there) != SESSIONS_MAX - 1)
         nap_us(1000);
     for (int i = 0; i < 3; i++) {
@@ -184,7 +185,7 @@ static void sessions(void)
         enq_close(last);
     }
     shm_store(&gathering->go_home, 1);
-    for (int i = 0; i <= CROWDS; i++)
+    for (int i = 0; i <= FULL_ONES; i++)
         join(pids[i]);
     more = open_at(test_space());
     must_be_healthy(more);
@@ -212,24 +213,24 @@ static struct {
     pthread_barrier_t all_there;
     unsigned refused;
     pthread_mutex_t one;
-} crowd;
+} team;
 
 static void *be_there(void *nothing)
 {
     struct enq_grant g;
-    int rc = enq_lock(crowd.e, ENQ_REQ(.name = "n", .mode = ENQ_MODE_S), &g);
+    int rc = enq_lock(team.e, ENQ_REQ(.name = "n", .mode = ENQ_MODE_S), &g);
 
     if (rc != ENQ_OK) {
         must(rc == -EAGAIN, "one too many gets %s", enq_result_name(rc));
         must(strstr(enq_why(), "16384 threads") != NULL, "\"%s\"", enq_why());
-        pthread_mutex_lock(&crowd.one);
-        crowd.refused++;
-        pthread_mutex_unlock(&crowd.one);
+        pthread_mutex_lock(&team.one);
+        team.refused++;
+        pthread_mutex_unlock(&team.one);
     } else {
-        want(ENQ_OK, enq_unlock(crowd.e, g.handle, g.token));
+        want(ENQ_OK, enq_unlock(team.e, g.handle, g.token));
     }
-    pthread_barrier_wait(&crowd.all_there);
-    pthread_barrier_wait(&crowd.all_there);
+    pthread_barrier_wait(&team.all_there);
+    pthread_barrier_wait(&team.all_there);
     return nothing;
 }
 
@@ -242,50 +243,34 @@ static void another_process(void *nothing)
 }
 
 #define FREE 4000u
-#define OURS (THREAD_GENERATIONS - 1)
-
-/* So many slots are free: the others are written full, as if this thread had
-   them, as 16,384 threads are more than many a machine may have. */
-static void fill_all_but(struct map *map, uint32_t n)
-{
-    for (uint32_t i = 0; i < THREADS_MAX - n; i++) {
-        struct thread_slot *slot = &map->threads[i];
-
-        if (shm_load(&slot->ref) != 0)
-            continue;
-        shm_store((uint32_t *)&slot->life, (uint32_t)gettid());
-        shm_store(&slot->ref, OURS << THREAD_BITS | i);
-    }
-    shm_store(&map->h->threads_high, THREADS_MAX);
-}
 
 static void give_all_back(struct map *map)
 {
     for (uint32_t i = 0; i < THREADS_MAX; i++)
-        if (shm_load(&map->threads[i].ref) == (OURS << THREAD_BITS | i))
+        if (shm_load(&map->threads[i].ref) == slot_filled(i))
             shm_store(&map->threads[i].ref, 0);
 }
 
-static void crowd_of(unsigned n, unsigned refused)
+static void lock_by_threads(unsigned n, unsigned refused)
 {
     static pthread_t threads[FREE + 1];
     pthread_attr_t attr;
 
-    crowd.refused = 0;
-    pthread_mutex_init(&crowd.one, NULL);
-    pthread_barrier_init(&crowd.all_there, NULL, n + 1);
+    team.refused = 0;
+    pthread_mutex_init(&team.one, NULL);
+    pthread_barrier_init(&team.all_there, NULL, n + 1);
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, 65536);
     for (unsigned i = 0; i < n; i++)
         must(pthread_create(&threads[i], &attr, be_there, NULL) == 0,
             "there is no thread %u", i);
-    pthread_barrier_wait(&crowd.all_there);
-    must(crowd.refused == refused, "%u of %u threads are refused, not %u",
-        crowd.refused, n, refused);
+    pthread_barrier_wait(&team.all_there);
+    must(team.refused == refused, "%u of %u threads are refused, not %u",
+        team.refused, n, refused);
     count(FIGURE_LIMITS);
     if (n >= FREE)
         apart(another_process, NULL);
-    pthread_barrier_wait(&crowd.all_there);
+    pthread_barrier_wait(&team.all_there);
     for (unsigned i = 0; i < n; i++)
         pthread_join(threads[i], NULL);
 }
@@ -296,19 +281,19 @@ static void threads(void)
     struct enq_grant g;
 
     /* each takes a page */
-    crowd.e = open_small(test_space(), 200000);
-    want(ENQ_OK, lock_x(crowd.e, "mine", &g));
-    fill_all_but(crowd.e->map, FREE);
-    crowd_of(FREE - 1, 0);
-    crowd_of(FREE, 0);
-    crowd_of(FREE + 1, 1);
-    want(ENQ_OK, enq_stat(crowd.e, &stats));
+    team.e = open_small(test_space(), 200000);
+    want(ENQ_OK, lock_x(team.e, "mine", &g));
+    slots_fill_all_but(team.e->map, FREE);
+    lock_by_threads(FREE - 1, 0);
+    lock_by_threads(FREE, 0);
+    lock_by_threads(FREE + 1, 1);
+    want(ENQ_OK, enq_stat(team.e, &stats));
     must(stats.threads == THREADS_MAX - FREE, "%llu threads are left",
         (unsigned long long)stats.threads);
-    give_all_back(crowd.e->map);
-    tried(ENQ_OK, enq_unlock(crowd.e, g.handle, g.token));
-    must_be_healthy(crowd.e);
-    enq_close(crowd.e);
+    give_all_back(team.e->map);
+    tried(ENQ_OK, enq_unlock(team.e, g.handle, g.token));
+    must_be_healthy(team.e);
+    enq_close(team.e);
 }
 
 /* --- all of them die --- */
@@ -323,13 +308,13 @@ static void *hold_one(void *number)
 
     snprintf(field, sizeof(field), "%d-%zu", (int)getpid(), (size_t)number);
     want(ENQ_OK,
-        enq_lock(crowd.e,
+        enq_lock(team.e,
             ENQ_REQ(.name = "n", .key = {field}, .mode = ENQ_MODE_X,
                 .ttl_ms = ENQ_FOREVER,
                 .on_death =
                     (size_t)number == 0 ? ENQ_DEATH_KEEP : ENQ_DEATH_RELEASE),
             &g));
-    pthread_barrier_wait(&crowd.all_there);
+    pthread_barrier_wait(&team.all_there);
     for (;;)
         pause();
     return NULL;
@@ -340,28 +325,28 @@ static void many_threads(void *gathering)
     pthread_attr_t attr;
     pthread_t thread;
 
-    crowd.e = open_at(test_space());
-    pthread_barrier_init(&crowd.all_there, NULL, OF_ONE + 1);
+    team.e = open_at(test_space());
+    pthread_barrier_init(&team.all_there, NULL, OF_ONE + 1);
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, 65536);
     for (size_t i = 0; i < OF_ONE; i++)
         must(pthread_create(&thread, &attr, hold_one, (void *)i) == 0,
             "there is no thread %zu", i);
-    pthread_barrier_wait(&crowd.all_there);
+    pthread_barrier_wait(&team.all_there);
     shm_add(&((struct gathering *)gathering)->there, 1);
     for (;;)
         pause();
 }
 
-/* Who is not there any more: the helper's mark is left by the kernel. */
+/* Threads that are dead: their liveness words say so, as the kernel's mark. */
 static void fill_with_the_dead(uint32_t n)
 {
     struct enq *e = open_small(test_space(), 200000); /* each takes a page */
     struct map *map = e->map;
 
-    fill_all_but(map, n);
+    slots_fill_all_but(map, n);
     for (uint32_t i = 0; i < THREADS_MAX; i++)
-        if (shm_load(&map->threads[i].ref) == (OURS << THREAD_BITS | i))
+        if (shm_load(&map->threads[i].ref) == slot_filled(i))
             shm_or((uint32_t *)&map->threads[i].life, FUTEX_OWNER_DIED);
 }
 
@@ -380,7 +365,7 @@ static void nobody_is_left(void)
     struct enq *e;
     pid_t pids[DYING];
 
-    reap(spawn(fill_and_die, NULL));
+    collect(spawn(fill_and_die, NULL));
     for (int i = 0; i < DYING; i++)
         pids[i] = spawn(many_threads, gathering);
     while (shm_load(&gathering->there) != DYING)
@@ -388,7 +373,7 @@ static void nobody_is_left(void)
     for (int i = 0; i < DYING; i++)
         kill(pids[i], SIGKILL);
     for (int i = 0; i < DYING; i++)
-        reap(pids[i]);
+        collect(pids[i]);
     tried(ENQ_OK, enq_open(&e, test_space(), NULL));
     tried(ENQ_OK, lock_x(e, "m", &g));
     do

@@ -1,7 +1,7 @@
 /*
  * kernel.c - what a program, a sandbox or bad luck takes from the library:
  * thread keys, uninterrupted calls, its descriptor, robust lists, futex_waitv;
- * and a creator who is overtaken.
+ * and a creator that is overtaken.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -209,7 +209,7 @@ static void death_in(int number, bool may_refuse)
         join(pid);
     } else {
         kill(pid, SIGKILL);
-        reap(pid);
+        collect(pid);
         want(ENQ_OK,
             enq_lock(e,
                 ENQ_REQ(.name = "n", .mode = ENQ_MODE_X, .wait_ms = 1500), &g));
@@ -259,11 +259,11 @@ static void without_waitv(void)
     waiter = spawn(wait_for_the_dead, NULL);
     nap_us(50000);
     kill(holder, SIGKILL);
-    reap(holder);
+    collect(holder);
     join(waiter);
 }
 
-/* --- a creator who is overtaken --- */
+/* --- a creator that is overtaken --- */
 
 static uint64_t others_token;
 
@@ -288,7 +288,7 @@ static void overtake_now(void)
     others_token = *token;
 }
 
-/* His segment was filled before the other's, and gets its name after it. */
+/* Its segment was filled before the other's, and gets its name after that. */
 static void overtaken(void)
 {
     struct enq_grant g;

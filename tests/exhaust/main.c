@@ -6,7 +6,6 @@
  *   TEXT  only tests whose names contain it
  */
 #include <errno.h>
-#include <ftw.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 
 #include "base/atomic.h"
 #include "lib/mark.h"
+#include "lib/tree.h"
 #include "scene.h"
 
 #define TESTS_MAX 200
@@ -126,16 +126,6 @@ static void begin(struct job *job, const struct planned *test)
     _exit(0);
 }
 
-static int remove_one(const char *path, const struct stat *st, int type,
-    struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    remove(path);
-    return 0;
-}
-
 static void show_output(int fd)
 {
     char buf[4096];
@@ -156,7 +146,7 @@ static void end(struct job *job, int status)
     kill(-job->pid, SIGKILL); /* what it has left behind */
     snprintf(directory, sizeof(directory), "/dev/shm/enq-%sexhaust-%d",
         test_mark(), (int)job->pid);
-    nftw(directory, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    tree_remove(directory);
     skip = WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED;
     passed += status == 0;
     skipped += skip;

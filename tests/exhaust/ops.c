@@ -43,8 +43,8 @@ static void with_file(struct scene *s)
     s->left = true;
 }
 
-/* And buries those who died with them. */
-static void bury(void *path)
+/* And reaps the sessions that died with them. */
+static void reap_the_dead(void *path)
 {
     struct enq *e = open_at(path);
     char report[1024];
@@ -56,7 +56,7 @@ static void bury(void *path)
 static void with_attachment(struct scene *s)
 {
     with_file(s);
-    apart(bury, s->path);
+    apart(reap_the_dead, s->path);
     s->open[0] = open_at(s->path);
     s->n_open = 1;
 }
@@ -80,7 +80,7 @@ static void with_readonly(struct scene *s)
         .size = sizeof(opts), .flags = ENQ_OPEN_READONLY};
 
     with_file(s);
-    apart(bury, s->path);
+    apart(reap_the_dead, s->path);
     want(ENQ_OK, enq_open(&s->open[0], s->path, &opts));
     s->n_open = 1;
 }
@@ -544,7 +544,7 @@ const struct op ops[] = {
     {"a set of 8 with heartbeats", "lock_set", with_locks, do_lock_8, 0},
     {"a set of 20", "lock_set", with_locks, do_lock_20, 0},
     {"a set of 20 with heartbeats", "lock_set", with_locks,
-        do_lock_20_with_beats, 0},
+        do_lock_20_with_heartbeats, 0},
     {"waiting for a set of 2", "lock_set", with_locks, do_wait_for_2,
         ENQ_TIMEDOUT},
     {"waiting for a set of 20", "lock_set", with_locks, do_wait_for_20,

@@ -3,10 +3,10 @@
  *
  * In each race some processes open the same new space at once. Some of them
  * are killed at a random time, at a random crash point, or before a random call
- * of libc. Afterwards all
- * who lived have the same segment, it works and is in order, and nothing but
- * it lies in the directory. Races are of three kinds: there is nothing; there
- * is a segment of an earlier boot; somebody removes the space meanwhile.
+ * of libc. Afterwards all that live have the same segment, it works and is in
+ * order, and nothing but it lies in the directory. Races are of three kinds:
+ * there is nothing; there is a segment of an earlier boot; somebody removes the
+ * space meanwhile.
  */
 #include <dirent.h>
 #include <linux/futex.h>
@@ -20,6 +20,7 @@
 #include "base/hash.h"
 #include "frame.h"
 #include "inject.h"
+#include "lib/dice.h"
 
 #define RACERS_MAX 3
 
@@ -119,19 +120,19 @@ static void leave_stale_file(void *nothing)
 static void plan_race(struct race *race, uint64_t seed)
 {
     memset(race, 0, sizeof(*race));
-    if (dice(&seed) % 6 == 0)
+    if (dice_roll(&seed) % 6 == 0)
         race->ground = STALE;
-    else if (dice(&seed) % 8 == 0)
+    else if (dice_roll(&seed) % 8 == 0)
         race->ground = REMOVED;
-    race->n = dice(&seed) % 3 == 0 ? RACERS_MAX : 2;
+    race->n = dice_roll(&seed) % 3 == 0 ? RACERS_MAX : 2;
     for (unsigned i = 0; i < race->n; i++) {
-        if (dice(&seed) % 5 < 3)
-            race->racers[i].death = (enum death)(dice(&seed) % DEATHS);
-        race->racers[i].when = (unsigned)(dice(&seed) % 1500);
+        if (dice_roll(&seed) % 5 < 3)
+            race->racers[i].death = (enum death)(dice_roll(&seed) % DEATHS);
+        race->racers[i].when = (unsigned)(dice_roll(&seed) % 1500);
     }
 }
 
-/* Those whose time has come; and those who lived longer than they should. */
+/* Those whose time has come; and those that lived longer than they should. */
 static void kill_victims(struct race *race)
 {
     unsigned passed_us = 0;
@@ -167,15 +168,15 @@ static void end_race(struct race *race)
 {
     for (unsigned i = 0; i < race->n; i++) {
         struct racer *r = &race->racers[i];
-        int status = reap(r->pid);
+        int status = collect(r->pid);
 
         must(r->death != LIVES ? WIFSIGNALED(status) : status == 0,
             "a racer ended with status %#x", (unsigned)status);
     }
 }
 
-/* Who was granted a lock has a segment that is the one, and no two have the
-   same token. */
+/* All that were granted a lock have one and the same segment, and no two have
+   the same token. */
 static void all_agree(const struct race *race, const uint8_t uuid[16])
 {
     for (unsigned i = 0; i < race->n; i++) {
@@ -229,8 +230,8 @@ static void run_race(struct race *race)
     shm_store_release(&race->go, 1);
     syscall(SYS_futex, &race->go, FUTEX_WAKE, RACERS_MAX, NULL, NULL, 0);
     if (race->ground == REMOVED) {
-        /* by the library: who is attached gives no lock any more from then on,
-           which no rm(1) could see to */
+        /* by the library: attached processes give no lock any more from then
+           on, which no rm(1) could see to */
         nap_us(race->racers[0].when);
         apart(remove_space, NULL);
     }
@@ -276,7 +277,7 @@ static void many_races(uint64_t seed)
         left = tidy();
         if (left > 0 && races_with++ == 0)
             first_seed = seed;
-        seed = dice(&next);
+        seed = dice_roll(&next);
     }
     fail_note("--seed %llu --count 1: ", (unsigned long long)first_seed);
     must(races_with == 0, "in %u races the dead have left files behind",

@@ -54,7 +54,7 @@ static void descriptors(void)
     }
 }
 
-/* Who has a space open needs no descriptor more. */
+/* An open space needs no descriptor more. */
 static void without_descriptors(void)
 {
     struct enq_stats stats = {.size = sizeof(stats)};

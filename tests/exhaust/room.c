@@ -243,7 +243,7 @@ static void grow_and_shrink(void *arg)
     while (now_ms() < until) {
         rc = try_open(&e, 0);
         if (rc == ENQ_OK) {
-            lock_all(e, "crowd", &rc);
+            lock_all(e, "grown", &rc);
             must_be_healthy(e);
             enq_close(e);
         }
@@ -268,7 +268,7 @@ static void take_and_give(int64_t until)
     }
 }
 
-static void crowd(void)
+static void grow_beside_others(void)
 {
     int64_t until = now_ms() + 1000;
     struct enq_grant g;
@@ -298,7 +298,7 @@ static const char *long_or_short(unsigned i, bool large)
 }
 
 /* Locks that run out at once, as many as there is room for; or that are kept
-   by one who lives on, and does nothing. */
+   by a process that lives on, and does nothing. */
 static unsigned fill_for_a_moment(struct enq *e, bool large)
 {
     struct enq_grant g;
@@ -335,7 +335,7 @@ static void be_full(void *arg)
     enq_close(e);
 }
 
-/* Whoever holds them is told so, but nobody is refused room for them. */
+/* Their holders are told so, but nobody is refused room for them. */
 static void run_out(struct enq *e)
 {
     struct enq_stats stats = {.size = sizeof(stats)};
@@ -467,7 +467,7 @@ static void come_and_stay(void *arg)
     want(ENQ_OK, lock_x(e, "there", &g));
     want(ENQ_OK, enq_unlock(e, g.handle, g.token));
     __atomic_add_fetch(here, 1, __ATOMIC_RELEASE);
-    raise(SIGSTOP); /* so that none of them buries another */
+    raise(SIGSTOP); /* so that none of them reaps another */
     enq_close(e);
 }
 
@@ -518,6 +518,6 @@ const struct test room_tests[] = {
     {"a full tmpfs can be looked at", looking},
     {"a table is repaired though its tmpfs is full", fix_when_full},
     {"a tmpfs without inodes is full, and that is said", no_inodes},
-    {"growing while others take and give the room", crowd},
+    {"growing while others take and give the room", grow_beside_others},
     {NULL, NULL},
 };

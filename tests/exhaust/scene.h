@@ -48,7 +48,7 @@ extern const struct op ops[];
 int do_lock_2(struct scene *s);
 int do_lock_8(struct scene *s);
 int do_lock_20(struct scene *s);
-int do_lock_20_with_beats(struct scene *s);
+int do_lock_20_with_heartbeats(struct scene *s);
 int do_wait_for_2(struct scene *s);
 int do_wait_for_20(struct scene *s);
 int do_start_2(struct scene *s);

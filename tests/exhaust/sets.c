@@ -9,9 +9,10 @@
 #include <stdlib.h>
 
 #include "api/attachment.h"
+#include "lib/at_hand.h"
 #include "limit.h"
 #include "scene.h"
-#include "store/slab.h"
+#include "store/walk.h"
 
 #define MOST (ENQ_SET_MAX + 1)
 
@@ -37,8 +38,7 @@ static struct stock take_stock(struct enq *e)
     struct stock stock = {0, 0};
 
     slab_each(e->map, take_one, &stock);
-    if (t->magazine_of == e->session.serial)
-        stock.cached -= t->magazine->small.n + t->magazine->large.n;
+    stock.cached -= in_magazine(&e->session, t) + in_depot(&e->session);
     return stock;
 }
 
@@ -80,7 +80,7 @@ static void must_be_all_or_none(struct enq *e, const struct stock *before,
 
 /* --- calls that fail --- */
 
-static int lock_set(struct scene *s, unsigned n, bool beats)
+static int lock_set(struct scene *s, unsigned n, bool heartbeats)
 {
     struct stock before = take_stock(s->open[0]);
     static struct wishes w;
@@ -89,7 +89,7 @@ static int lock_set(struct scene *s, unsigned n, bool beats)
 
     snprintf(name, sizeof(name), "new-%u", s->acts);
     wish(&w, name, n);
-    for (unsigned i = 0; i < n && beats; i += 2) {
+    for (unsigned i = 0; i < n && heartbeats; i += 2) {
         w.req[i].ttl_ms = 60000;
         w.req[i].heartbeat_ms = 20000;
     }
@@ -115,7 +115,7 @@ int do_lock_20(struct scene *s)
     return lock_set(s, 20, false);
 }
 
-int do_lock_20_with_beats(struct scene *s)
+int do_lock_20_with_heartbeats(struct scene *s)
 {
     return lock_set(s, 20, true);
 }

@@ -10,13 +10,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "crowd.h"
 #include "fuzz.h"
 #include "lib/mark.h"
-#include "recovery/heal.h"
+#include "populate.h"
+#include "recovery/recover.h"
 #include "segment/attach.h"
 #include "segment/file.h"
-#include "sync/word.h"
+#include "sync/hooks.h"
+#include "sync/latch.h"
 
 /* A reference is 32 bits of 64-byte units: 256 GiB. */
 #define FRONT_BYTES (UINT64_C(1) << 30)
@@ -55,18 +56,20 @@ static mono_t now(void)
     return (mono_t){arena_now_ns};
 }
 
-static bool is_lock_word(const struct map *map, const uint32_t *word)
+static bool is_latch(const struct map *map, const uint32_t *word)
 {
     uint64_t at = (uint64_t)((const char *)word - (const char *)map->h);
 
+    if (word == &map->h->given) /* a number that whoever needs room watches */
+        return false;
     return at < SEG_THREADS || (at >= SEG_GATES && at < SEG_DIRS);
 }
 
-/* Whoever holds a lock word and lives lets go some time. But who waits for
-   himself does so for ever. */
+/* A living holder of a latch lets go some time. But a thread that waits for
+   itself does so for ever. */
 static void let_go(uint32_t *word)
 {
-    if ((*word & ~WORD_WAITERS) == current->t->ref)
+    if ((*word & ~LATCH_WAITERS) == current->t->ref)
         fuzz_fail("a thread waits for a word that it holds itself");
     *word = 0;
 }
@@ -81,7 +84,7 @@ static void wait_for(const struct sys_watch *watches, unsigned n, mono_t until)
     arena_now_ns = until.ns < arena_now_ns ? arena_now_ns + 1000
         : until.ns < most                  ? until.ns
                                            : most;
-    if (waits % WAITS_PATIENT == 0 && is_lock_word(current->map, watches->word))
+    if (waits % WAITS_PATIENT == 0 && is_latch(current->map, watches->word))
         let_go((uint32_t *)(uintptr_t)watches->word);
 }
 
@@ -106,7 +109,7 @@ void arena_machine(struct arena *a)
 {
     sys = (struct sys_ops){now, now, wait_for, sleep_on, wake, ended};
     sys_coarse_lag_ns = 0;
-    thread_drop_magazines = slab_thread_ends;
+    hooks.drop_magazines = slab_thread_ends;
     arena_now_ns = 1000 * NS_PER_S;
     current = a;
     waits = reads_left = 0;
@@ -150,7 +153,7 @@ static void rebase(struct map *map, char *to)
     MOVE(map->shards);
     MOVE(map->dirs);
     MOVE(map->owners);
-    MOVE(map->lines);
+    MOVE(map->buckets);
     MOVE(map->pages);
     MOVE(map->h);
 #undef MOVE
@@ -214,17 +217,17 @@ static struct map *new_map(const struct map_wish *wish, uint64_t *life)
     unlink(path);
     if (rc != 0)
         fuzz_fail("%s", enq_why());
-    map->heal = heal;
+    hooks.recover = recover;
     map->attachments = 1;
     return map;
 }
 
-/* One line a shard, as if it had just begun to grow: a look at all shards is
-   quick, and a few objects split lines. To the table check that is damage. */
+/* One bucket a shard, as if it had just begun to grow: a look at all shards is
+   quick, and a few objects split buckets. To the table check that is damage. */
 static void shorten(struct map *map)
 {
     for (unsigned i = 0; i < SHARDS_ALL; i++)
-        map->shards[i].n_lines = 1;
+        map->shards[i].n_buckets = 1;
 }
 
 static void begin_session(struct arena *a, unsigned i, uint64_t life)
@@ -235,7 +238,7 @@ static void begin_session(struct arena *a, unsigned i, uint64_t life)
     if (session_begin(&e->session, a->t, a->map) != 0)
         fuzz_fail("%s", enq_why());
     e->map = a->map;
-    crowd_touch(a, i);
+    populate_touch(a, i);
     a->at[i].magazine = a->t->magazine;
 }
 
@@ -297,7 +300,7 @@ static void arena_make(struct arena *a, enum arena_kind kind)
     for (unsigned i = 0; i < ARENA_SESSIONS; i++)
         begin_session(a, i, life);
     if (kind < ARENA_CLEAN)
-        crowd_fill(a);
+        populate(a);
     make_private(a, kind >= ARENA_GROWING);
     keep(a);
 }
@@ -344,8 +347,8 @@ static void restore_session(struct arena_session *s)
 /*
  * Most of what an execution writes lies in few places, which are copied back:
  * a page given up (MADV_DONTNEED) costs two faults the next time, ten times as
- * much. The index is half a megabyte, of which each shard uses one line unless
- * somebody has damaged it, or it has grown.
+ * much. The index is half a megabyte, of which each shard uses one bucket
+ * unless somebody has damaged it, or it has grown.
  */
 struct part {
     uint64_t at, bytes;
@@ -375,7 +378,8 @@ static void copy_back(struct arena *a, uint64_t at, uint64_t bytes)
 static bool index_is_wild(const struct arena *a)
 {
     for (unsigned i = 0; i < SHARDS_ALL; i++)
-        if (a->map->shards[i].n_lines != 1 || a->map->shards[i].n_segments != 1)
+        if (a->map->shards[i].n_buckets != 1 ||
+            a->map->shards[i].n_segments != 1)
             return true;
     return a->wild;
 }
@@ -388,8 +392,8 @@ static void restore_index(struct arena *a)
     }
     copy_back(a, SEG_GATES, SEG_DIRS - SEG_GATES);
     for (unsigned i = 0; i < SHARDS_ALL; i++)
-        copy_back(a, SEG_LINES + i * LINES_FIRST * sizeof(struct line),
-            sizeof(struct line));
+        copy_back(a, SEG_BUCKETS + i * BUCKETS_FIRST * sizeof(struct bucket),
+            sizeof(struct bucket));
 }
 
 static void restore_segment(struct arena *a)

@@ -16,8 +16,10 @@
 #include "fuzz.h"
 #include "lib/mark.h"
 #include "recovery/check.h"
-#include "recovery/heal.h"
+#include "recovery/reap.h"
+#include "recovery/recover.h"
 #include "segment/attach.h"
+#include "sync/hooks.h"
 
 #define EDITS_MOST 24
 #define EDIT_BYTES 8
@@ -72,7 +74,7 @@ static off_t place(struct feed *f)
     if (b < 0xa0)
         return b;
     if (b < 0xc0)
-        return (off_t)(offsetof(struct seg_header, recovery_word) +
+        return (off_t)(offsetof(struct seg_header, recovery_latch) +
             feed_byte(f));
     if (b < 0xd0)
         return (off_t)(SEG_THREADS + feed_byte(f) * 4);
@@ -94,7 +96,7 @@ static void edit(struct feed *f, struct undo *undo)
         fuzz_fail("cannot edit the file");
 }
 
-/* As whoever means harm would. */
+/* As an attacker would. */
 static void sign(void)
 {
     const size_t from = offsetof(struct seg_header, layout_version);
@@ -167,7 +169,7 @@ static void attach(bool readonly)
     if (e.map->bytes != (uint64_t)file.bytes)
         fuzz_fail("attached to more or less than the file has");
     arena_guard(e.map);
-    e.map->heal = heal;
+    hooks.recover = recover;
     e.map->attachments = 1;
     if (readonly)
         look(&e);

@@ -72,10 +72,10 @@ static uint64_t place_in_index(const struct arena *a, struct feed *f)
     if (b & 0x80)
         return SEG_DIRS + shard * sizeof(struct shard_dir) +
             (b & 0x7f) * sizeof(ref_t);
-    return SEG_LINES +
-        (shard * LINES_FIRST + (b & 0x40 ? b % LINES_FIRST : 0)) *
-        sizeof(struct line) +
-        b % sizeof(struct line);
+    return SEG_BUCKETS +
+        (shard * BUCKETS_FIRST + (b & 0x40 ? b % BUCKETS_FIRST : 0)) *
+        sizeof(struct bucket) +
+        b % sizeof(struct bucket);
 }
 
 static uint64_t place_in_slot(struct feed *f)
@@ -120,7 +120,7 @@ static uint64_t place(const struct arena *a, struct feed *f)
         return place_of_set(a, f);
     switch (b % 10) {
     case 0:
-        return offsetof(struct seg_header, recovery_word) + feed_byte(f);
+        return offsetof(struct seg_header, recovery_latch) + feed_byte(f);
     case 1:
         return feed_word(f, 2) % sizeof(struct seg_header);
     case 2:
@@ -154,7 +154,7 @@ static uint64_t some_limit(const struct arena *a, struct feed *f)
     const uint64_t limits[] = {0, UINT64_MAX, INT64_MAX, (uint64_t)INT64_MIN,
         INT32_MAX, UINT32_MAX, 0x80000000u, a->map->pages_max,
         (a->accessible - a->map->arena_at) / PAGE_BYTES, THREADS_MAX,
-        SESSIONS_MAX, SEGMENTS_MAX, lines_in(SEGMENTS_MAX), LARGE_PAYLOAD,
+        SESSIONS_MAX, SEGMENTS_MAX, buckets_in(SEGMENTS_MAX), LARGE_PAYLOAD,
         SMALL_PAYLOAD, ENQ_NAME_BYTES, ENQ_KEY_FIELDS_MAX,
         a->map->bytes / UNIT_BYTES, a->map->arena_at / UNIT_BYTES,
         (uint64_t)arena_now_ns};
@@ -180,7 +180,7 @@ static uint64_t value(const struct arena *a, struct feed *f, uint64_t old)
         return some_ref(a, f);
     case 2:
         return some_state(f, old);
-    case 3: /* one who lives */
+    case 3: /* one that lives */
         return a->t->ref;
     case 4: /* a thread or session that is or was, and marks */
         return (uint64_t)feed_byte(f) % 4 | (uint64_t)feed_byte(f) % 4 << 12 |

@@ -2,8 +2,8 @@
  * history.c - histories of operations on a healthy segment, compared with a
  * list of locks that is gone through for every question.
  *
- * One thread acts for three sessions, so that whoever waits, waits for time to
- * pass. Times are whole seconds apart from the deadlines: who notices first
+ * One thread acts for three sessions, so that a waiter waits for time to pass.
+ * Times are whole seconds apart from the deadlines: which session notices first
  * that a lock has run out is not asked here.
  */
 #include <errno.h>

@@ -4,14 +4,15 @@
  */
 #include <string.h>
 
-#include "crowd.h"
 #include "fuzz.h"
 #include "lock/hold.h"
+#include "populate.h"
 #include "recovery/check.h"
-#include "recovery/heal.h"
-#include "store/call.h"
+#include "recovery/reap.h"
+#include "store/notify.h"
 #include "wait/cycle.h"
-#include "wait/notice.h"
+#include "wait/lock_event.h"
+#include "wait/set_wait.h"
 
 #define STEPS_MOST 40
 
@@ -195,7 +196,7 @@ static void start_set(struct play *p)
         if (slab_take_large(set.s, set.t, &members[i].place.e) != 0)
             break;
         w.req[i].owner = "eve";
-        crowd_take_member(&set, &members[i], &w.req[i]);
+        populate_member(&set, &members[i], &w.req[i]);
     }
     if (set.n == 0 || set_check(&set, &other) != SET_FINE)
         set_give_back(&set, set.n);
@@ -204,8 +205,8 @@ static void start_set(struct play *p)
         set_withdraw(&set);
 }
 
-/* As one leaves it who is killed while he takes a set: his journal says so,
-   and a word is his. */
+/* As a thread leaves it that is killed while it takes a set: its journal says
+   so, and it has a latch. */
 static void leave_half_a_set(struct play *p)
 {
     struct map *map = p->a->map;
@@ -218,7 +219,7 @@ static void leave_half_a_set(struct play *p)
     slot->set_of = e->session;
     slot->set = e->ticket != 0 ? e->ticket : 7;
     e->ticket = slot->set;
-    map->shards[shard_of_hash(e->hash)].word = slot->ref;
+    map->shards[shard_of_hash(e->hash)].latch = slot->ref;
 }
 
 static void with_set(struct play *p, uint8_t what)
@@ -326,16 +327,16 @@ static void by_id(struct play *p, uint8_t what)
 }
 
 /* As the helper thread does for a session that listens. */
-static bool take_news(void *context, struct entry *e, uint64_t state)
+static bool take_lock_events(void *context, struct entry *e, uint64_t state)
 {
     struct play *p = context;
     mono_t next = MONO_NEVER;
-    struct notice n;
+    struct lock_event n;
 
     for (int i = 0; i < 8; i++) {
-        notice_take(&p->e->session, p->a->t, e, STATE_GENERATION(state), &n,
+        lock_event_take(&p->e->session, p->a->t, e, STATE_GENERATION(state), &n,
             &next);
-        if (n.kind == NOTICE_NONE)
+        if (n.kind == LOCK_EVENT_NONE)
             break;
     }
     return true;
@@ -347,7 +348,8 @@ static void take_calls(struct play *p)
     ref_t ref;
 
     for (int i = 0; i < 64; i++)
-        if (call_take(p->e->session.slot, &seen, &ref) == CALL_ONE)
+        if (notification_take(p->e->session.slot, &seen, &ref) ==
+            NOTIFICATION_ONE)
             at_entry(p->a->map, ref);
 }
 
@@ -371,7 +373,7 @@ static void look(struct play *p, uint8_t what)
         enq_stat(p->e, &stats);
         break;
     case 4:
-        bury_dead(&p->e->session, p->a->t);
+        reap_dead(&p->e->session, p->a->t);
         break;
     case 5:
         watch_round(&p->e->session, (mono_t){arena_now_ns}, NULL, NULL);
@@ -383,7 +385,7 @@ static void look(struct play *p, uint8_t what)
         enq_doctor(p->e, ENQ_DOCTOR_FIX, report, sizeof(report));
         break;
     case 8:
-        notice_each(&p->e->session, take_news, p);
+        lock_event_each(&p->e->session, take_lock_events, p);
         break;
     case 9:
         take_calls(p);

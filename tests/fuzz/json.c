@@ -14,6 +14,7 @@
 
 #include "fuzz.h"
 #include "wire/scan.h"
+#include "wire/value.h"
 
 #define ROOM 512
 #define TEXT_BYTES 1024

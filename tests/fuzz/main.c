@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "fuzz.h"
 #include "lib/mark.h"
+#include "lib/shared.h"
 
 #define INPUT_MOST 65536
 
@@ -106,10 +106,7 @@ int main(int argc, char **argv)
 {
     unsigned passed = 0, failed = 0;
 
-    at = mmap(NULL, sizeof(*at), PROT_READ | PROT_WRITE,
-        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED)
-        return 1;
+    at = test_shared(sizeof(*at));
     if (argc > 1)
         return replay(argc, argv);
     for (const struct target *t = targets; t->name != NULL; t++) {

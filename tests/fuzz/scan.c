@@ -4,6 +4,8 @@
  * and what the values say can be asked of each.
  */
 #include "wire/scan.h"
+#include "wire/frame.h"
+#include "wire/value.h"
 
 #include <stdlib.h>
 #include <string.h>

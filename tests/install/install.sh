@@ -9,7 +9,7 @@ space=enq-${ENQ_TEST_MARK-}install-$$
 trap 'rm -rf "$tmp" "/dev/shm/$space"' EXIT
 trap 'exit 1' INT TERM
 unset DESTDIR PREFIX LIBDIR INCLUDEDIR MANDIR CFLAGS LDFLAGS
-passed=0 failed=0 skipped=0
+. tests/lib/tally.bash
 
 run_make() {
     ${MAKE:-make} -s BUILD="$build" "$@"
@@ -18,14 +18,8 @@ run_make() {
 expect() { # name, command...
     name=$1
     shift
-    if "$@" >"$tmp/out" 2>&1; then
-        passed=$((passed + 1))
-        echo "ok      $name"
-    else
-        failed=$((failed + 1))
-        echo "FAILED  $name"
-        cat "$tmp/out"
-    fi
+    "$@" >"$tmp/out" 2>&1
+    report $? "$name"
 }
 
 cat >"$tmp/ten.c" <<'END'
@@ -148,5 +142,4 @@ expect 'enq.pc knows LIBDIR' grep -qx libdir=/opt/e/l64 \
 expect 'uninstall from a DESTDIR' run_make uninstall DESTDIR="$tmp/dest" $dirs
 expect 'nothing is left there' same '' "$(files "$tmp/dest")"
 
-echo "install: $passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+sum_up install

@@ -12,22 +12,11 @@ fi
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' INT TERM
-passed=0 failed=0
+. tests/lib/tally.bash
 tree=$tmp/tree
 mkdir -p "$tree/src/part" "$tree/tests/unit" "$tree/tools/bridge"
 cp -r tests/mutate "$tree/tests"
 : >"$tree/tests/mutate/survivors"
-
-report() { # GOOD WHAT
-    if [ "$1" = 0 ]; then
-        passed=$((passed + 1))
-        echo "ok      $2"
-    else
-        failed=$((failed + 1))
-        echo "FAILED  $2"
-        cat "$tmp/out"
-    fi
-}
 
 # makes WHAT LINE... - of the source from stdin: exactly these mutants
 makes() {
@@ -201,5 +190,4 @@ says 1 'a suite that fails in the whole check without a mutant kills none' \
 sed -i 's/!= 13/!= 14/' "$tree/tests/unit/check_one.c"
 says 1 'a test that fails without a mutant kills none' '^UNSOUND one ' \
     $one:const:2
-echo "mutate: $passed passed, $failed failed, 0 skipped"
-[ "$failed" -eq 0 ]
+sum_up mutate

@@ -7,7 +7,7 @@ tmp=$(mktemp -d) || exit 1
 others=/dev/shm/enq-itself-of-another-$$
 trap 'rm -rf "$tmp" "$others" "$others-b"' EXIT
 trap 'exit 1' INT TERM
-passed=0 failed=0
+. tests/lib/tally.bash
 
 begin() {
     rm -rf "$tmp/tree"
@@ -33,11 +33,9 @@ ends() {
     )
     local status=$?
     if [ "$status" = "$1" ] && grep -qF -- "$3" "$tmp/out"; then
-        passed=$((passed + 1))
-        echo "ok      $2"
+        pass "$2"
     else
-        failed=$((failed + 1))
-        echo "FAILED  $2 (status $status)"
+        fail "$2 (status $status)"
         cat "$tmp/out"
     fi
 }
@@ -61,12 +59,7 @@ lives() { grep -qs '^State:[[:space:]]*[^Z]' "/proc/$(cat "$tmp/pid")/status"; }
 for _ in {1..100}; do
     ! lives || sleep 0.1
 done
-if lives; then
-    failed=$((failed + 1))
-    echo 'FAILED  it is ended'
-else
-    passed=$((passed + 1))
-fi
+if lives; then fail 'it is ended'; else pass 'it is ended'; fi
 
 begin
 suite_is good <<<": >$others-b" # as another run's
@@ -84,10 +77,7 @@ for place in '/dev/shm/enq-${ENQ_TEST_MARK}itself-1' '$TMPDIR/x' \
 done
 [ "$(wc -l <"$tmp/places")" = 4 ] || failed=$((failed + 1))
 while read -r file; do
-    [ ! -e "$file" ] || {
-        failed=$((failed + 1))
-        echo "FAILED  $file is still there"
-    }
+    [ ! -e "$file" ] || fail "$file is still there"
 done <"$tmp/places"
 
 # --- several at a time, and what is left to `prove` ---
@@ -123,8 +113,7 @@ suite_is long </dev/null
     echo 'check beside short/long $BUILD/../tests/fake/long.sh'
 } >"$tmp/tree/tests/suites"
 what=check ends 0 'what is for prove has a short dose in check' 'ok   short/long'
-grep -q fake/long "$tmp/out" && failed=$((failed + 1)) &&
-    echo 'FAILED  and nothing but that'
+! grep -q fake/long "$tmp/out" || fail 'and nothing but that'
 what=prove ends 0 'prove plays what check leaves' '3 passed, 0 failed, 0 skipped'
 ends 0 'a run that is told neither plays both' '4 passed, 0 failed, 0 skipped'
 
@@ -158,5 +147,4 @@ begin
 suite_is counts <<<'echo "figure apples 5"'
 echo 'apples 6 eaten' >"$tmp/tree/tests/figures"
 ends 1 'a figure that is too low fails' 'FAIL apples: 5 counted (eaten)'
-echo "itself: $passed passed, $failed failed, 0 skipped"
-[ "$failed" -eq 0 ]
+sum_up itself

@@ -58,7 +58,7 @@ static bool is_ready(const struct bridge *b)
     return strstr(b->text, "enq-bridge: ready\n") != NULL;
 }
 
-enum bridge_news bridge_wait(struct bridge *b, int wait_ms)
+enum bridge_state bridge_wait(struct bridge *b, int wait_ms)
 {
     struct pollfd p = {b->said, POLLIN, 0};
 

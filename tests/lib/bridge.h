@@ -15,14 +15,14 @@ struct bridge {
     size_t n;
 };
 
-/* Starts one for this space, to listen there ("unix:/tmp/x"); it dies with who
-   starts it. False: errno says why not. */
+/* Starts one for this space, to listen there ("unix:/tmp/x"); it dies with the
+   thread that starts it. False: errno says why not. */
 bool bridge_launch(struct bridge *b, const char *space, const char *listen);
 
-enum bridge_news { BRIDGE_STARTS, BRIDGE_READY, BRIDGE_GONE };
+enum bridge_state { BRIDGE_STARTS, BRIDGE_READY, BRIDGE_GONE };
 
 /* Waits so long for it to be ready; `text` is what it has said so far. */
-enum bridge_news bridge_wait(struct bridge *b, int wait_ms);
+enum bridge_state bridge_wait(struct bridge *b, int wait_ms);
 
 /* The port that it has been given; 0: none. */
 unsigned bridge_port(const struct bridge *b);

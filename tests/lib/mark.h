@@ -14,8 +14,8 @@ static inline const char *test_mark(void)
     return mark != NULL ? mark : "";
 }
 
-/* Where files are made. Not /tmp itself: who has a PID namespace of its own has
-   the PIDs, and so the names, of others that do. */
+/* Where files are made. Not /tmp itself: a process with a PID namespace of its
+   own has the PIDs, and so the names, of others that have one. */
 static inline const char *test_tmp(void)
 {
     const char *dir = getenv("TMPDIR");

@@ -53,7 +53,7 @@ static void note_begin(void)
     notes->begun++;
 }
 
-/* Of a child of the test his parent knows only that it failed. */
+/* Of a child of the test its parent knows only that it failed. */
 void runner_note_failure(void)
 {
     if (getpid() == me && !searches)

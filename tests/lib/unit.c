@@ -5,7 +5,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +15,12 @@
 #include <unistd.h>
 
 #include "api/attachment.h"
+#include "base/atomic.h"
+#include "lib/dice.h"
 #include "lib/mark.h"
+#include "lib/tree.h"
 #include "recovery/check.h"
+#include "store/walk.h"
 
 static const char *module_name;
 static char directory[128];
@@ -27,11 +30,12 @@ static int skipped;
 /* --- the thread sanitizer --- */
 
 /*
- * A life mutex is locked once, by whoever registers, and waited for by nobody:
- * it cannot close a cycle, though it is held while everything else is taken.
- * Who walks all slabs (list, stat, doctor, dump) reads entries without their
- * words on purpose, and compares the state afterwards. So does who asks for
- * the life word of a slot that is given to another: it compares the reference.
+ * A life mutex is locked once, by the thread that registers, and waited for by
+ * nobody: it cannot close a cycle, though it is held while everything else is
+ * taken. A walk through all slabs (list, stat, doctor, dump) reads entries
+ * without their words on purpose, and compares the state afterwards. So does a
+ * look at the liveness word of a slot that is given to another: it compares the
+ * reference.
  */
 #if UNIT_TSAN
 const char *__tsan_default_suppressions(void);
@@ -39,26 +43,16 @@ const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
     return "deadlock:life_begin\nrace:life_begin\nrace:^slab_each$\n"
-           "race:^tell_info$\n";
+           "race:^copy_info$\n";
 }
 #endif
 
 /* --- the frame of a program --- */
 
-static int remove_one(const char *path, const struct stat *st, int type,
-    struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    remove(path);
-    return 0;
-}
-
 static void tidy(void)
 {
     if (getpid() == program)
-        nftw(directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        tree_remove(directory);
 }
 
 void unit_begin(const char *module)
@@ -68,6 +62,7 @@ void unit_begin(const char *module)
     unsetenv("ENQ_SPACE");
     unsetenv("ENQ_OWNER");
     unsetenv("ENQ_CRASH");
+    setenv("ENQ_TICK_FOUND", "3000", 1); /* see sync/tick.h */
     snprintf(directory, sizeof(directory), "/dev/shm/enq-%sunit-%s-%d",
         test_mark(), module, (int)program);
     if (mkdir(directory, 0755) != 0 || chmod(directory, 0755) != 0) {
@@ -119,14 +114,14 @@ int unit_end(void)
 
 /* --- spaces --- */
 
-/* Chosen at the first use: children of a test see the test's paths. */
+/* Chosen at the first use, by the test's first thread: children of a test see
+   the test's paths. */
 const char *unit_dir(void)
 {
     static char path[160];
 
     if (path[0] == '\0') {
         snprintf(path, sizeof(path), "%s/%d", directory, (int)getpid());
-        /* of two threads that come at once the second finds it made */
         ck_assert(mkdir(path, 0755) == 0 || errno == EEXIST);
         ck_assert_int_eq(chmod(path, 0755), 0);
     }
@@ -170,6 +165,14 @@ int unit_lock(struct enq *e, const char *name, const char *field,
     enum enq_mode mode, struct enq_grant *g)
 {
     return enq_lock(e, ENQ_REQ(.name = name, .key = {field}, .mode = mode), g);
+}
+
+struct enq_stats unit_stats(struct enq *e)
+{
+    struct enq_stats stats = {.size = sizeof(stats)};
+
+    want(ENQ_OK, enq_stat(e, &stats));
+    return stats;
 }
 
 struct remote *unit_remote(struct enq *e)
@@ -236,6 +239,13 @@ void unit_killed(pid_t pid)
 
     ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL,
         "child ended with status %#x, not killed", (unsigned)status);
+}
+
+void unit_stay(uint32_t *ready)
+{
+    shm_store_release(ready, 1);
+    for (;;)
+        pause();
 }
 
 void unit_kill(pid_t pid)
@@ -319,12 +329,7 @@ uint64_t unit_seed(void)
     return seed;
 }
 
-/* splitmix64 */
 uint64_t unit_random(uint64_t *dice)
 {
-    uint64_t z = (*dice += UINT64_C(0x9e3779b97f4a7c15));
-
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
+    return dice_roll(dice);
 }

@@ -115,6 +115,7 @@ struct enq *unit_open_with(const struct enq_open_opts *opts);
 /* One field, no wait: the result; the grant. */
 int unit_lock(struct enq *e, const char *name, const char *field,
     enum enq_mode mode, struct enq_grant *g);
+struct enq_stats unit_stats(struct enq *e);
 /* Of a space behind a bridge. */
 struct remote *unit_remote(struct enq *e);
 /* What is derived is what the truth says. */
@@ -126,6 +127,8 @@ void unit_join(pid_t pid);   /* it must end with status 0 */
 void unit_join_all(int n);   /* so must these */
 void unit_kill(pid_t pid);   /* SIGKILL, and it is gone */
 void unit_killed(pid_t pid); /* it kills itself */
+/* A child has done its part, and waits for its end. */
+void unit_stay(uint32_t *ready) __attribute__((noreturn));
 
 /* Zeroed memory that children share. */
 void *unit_shared(size_t bytes);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# graph.sh - who waits for whom, as text, dot and JSON; circles are marked in
+# graph.sh - who waits for whom, as text, dot and JSON; cycles are marked in
 # all three, and refused where they would come about.
 . "$(dirname "$0")/lib.bash"
 
@@ -44,7 +44,7 @@ exits 'nobody waits, dot' 0 graph --dot
 is 'a dot without nodes' 'digraph lockctl {|  label="nobody waits";|}' \
     "$(paste -sd '|' "$tmp/out")"
 exits 'nobody waits, JSON' 0 graph --json --fail
-is 'JSON of nobody' '{"deadlock":false,"circles":[],"edges":[]}' \
+is 'JSON of nobody' '{"deadlock":false,"cycles":[],"edges":[]}' \
     "$(cat "$tmp/out")"
 
 # A queue ---------------------------------------------------------------------
@@ -53,12 +53,12 @@ scene queue
 holds A x/1
 waits B x/1
 waits C x/1 X
-exits 'a queue is no circle' 0 graph --fail
+exits 'a queue is no cycle' 0 graph --fail
 is 'who has it, and who waits before' '  B waits for E x/1
     A has it: E x/1
   C waits for X x/1
     A has it: E x/1
-    B waits before it: E x/1' "$(plain)"
+    B waits ahead: E x/1' "$(plain)"
 out_has 'since when, and which process' \
     "^  C waits for X x/1, for [0-9]+m?s \(pid $pid lockctl\)$"
 out_has 'a holder that is gone' 'A has it: E x/1, for [0-9]+m?s \(process gone\)'
@@ -76,15 +76,15 @@ exits 'a generic key is in the way' 0 graph -n free
 is 'a generic key' '  D waits for E free/2|    A has it: E free/@' \
     "$(plain | paste -sd '|')"
 
-# Circles ---------------------------------------------------------------------
+# Cycles ---------------------------------------------------------------------
 
 scene two
 holds A x/1
 holds B x/2
 waits A x/2
 exits 'a deadlock is refused' 76 lock -w 30 -o B x/1
-err_has 'the circle is told' 'B waits for x/1; A has that, and waits for x/2'
-err_has 'what to do is told' 'give back what others wait for'
+err_has 'the cycle is told' 'B waits for x/1; A has that and waits for x/2'
+err_has 'what to do is told' 'unlock what others wait for'
 is 'and no id' 0 "$(wc -c <"$tmp/out")"
 exits 'it is refused quietly' 76 -q lock -w 30 -o B x/1
 is 'quiet is quiet' 0 "$(wc -c <"$tmp/err")"
@@ -92,24 +92,24 @@ exits 'without waiting there is none' 75 lock -o B x/1
 exits 'run is refused' 76 run -E 3 -w 30 -o B x/1 touch "$tmp/ran"
 true_that 'run did not run' test ! -e "$tmp/ran"
 exits 'wait is refused' 76 wait -w 30 -o B x/1
-exits 'not in a circle yet' 0 graph --fail
+exits 'not in a cycle yet' 0 graph --fail
 is 'nothing is marked' 0 "$(grep -c '[*]' "$tmp/out")"
 waits B x/1
 waits C x/1
-exits 'a circle, without --fail' 0 graph
+exits 'a cycle, without --fail' 0 graph
 is 'its edges are marked, others not' '* A waits for E x/2
   * B has it: E x/2
 * B waits for E x/1
   * A has it: E x/1
   C waits for E x/1
     A has it: E x/1
-    B waits before it: E x/1
-deadlock (*): these wait for each other in a circle: A, B' "$(plain)"
+    B waits ahead: E x/1
+deadlock (*): these wait for each other in a cycle: A, B' "$(plain)"
 for form in '' --dot --json; do
     # shellcheck disable=SC2086
-    exits "a circle, --fail $form" 76 graph --fail $form
+    exits "a cycle, --fail $form" 76 graph --fail $form
 done
-exits 'a circle of another name' 0 graph --fail -n y
+exits 'a cycle of another name' 0 graph --fail -n y
 
 scene run
 holds A x/1
@@ -118,21 +118,21 @@ waits A x/2
 start run --no-deadlock -w 60 -o B x/1 true
 true_that 'run --no-deadlock waits' within 5 n_wait 1 x/1
 "$LOCKCTL" list x/2 --only id | head -n 1 | xargs "$LOCKCTL" unlock
-true_that 'the circle is open again' within 5 n_wait 0 x/2
-exits 'who is left is in no circle' 0 graph --fail
+true_that 'the cycle is open again' within 5 n_wait 0 x/2
+exits 'who is left is in no cycle' 0 graph --fail
 is 'who is left' '  B waits for E x/1' "$(plain | head -n 1)"
 
-# A circle over two names, and one beside it of three owners.
+# A cycle over two names, and one beside it of three owners.
 scene more
 for edge in A:a B:b P:p Q:q R:r; do holds "${edge%:*}" "${edge#*:}/1"; done
 for edge in A:b B:a P:q Q:r R:p; do waits "${edge%:*}" "${edge#*:}/1"; done
-exits 'two circles' 76 graph --fail
+exits 'two cycles' 76 graph --fail
 is 'they are told apart' ': A, B|: P, Q, R' \
-    "$(sed -n 's/^deadlock .*circle//p' "$tmp/out" | paste -sd '|')"
-exits 'one name of a circle' 76 graph --fail -n q
-is 'the circle of one name is whole' 'p/1 q/1 r/1' \
+    "$(sed -n 's/^deadlock .*cycle//p' "$tmp/out" | paste -sd '|')"
+exits 'one name of a cycle' 76 graph --fail -n q
+is 'the cycle of one name is whole' 'p/1 q/1 r/1' \
     "$(plain | sed -n 's/^[*].* E //p' | sort | xargs)"
-out_has 'no other is shown' '^deadlock .* in a circle: P, Q, R$'
+out_has 'no other is shown' '^deadlock .* in a cycle: P, Q, R$'
 is 'that is all' 7 "$(wc -l <"$tmp/out")"
 
 # C is behind the request of B, B behind the lock of H, H behind that of C.
@@ -142,23 +142,23 @@ holds C y/1
 waits B x/1 X
 waits C x/1 S
 waits H y/1
-exits 'a circle through a request' 76 graph --fail
+exits 'a cycle through a request' 76 graph --fail
 is 'its edges' '* B waits for X x/1
   * H has it: S x/1
 * C waits for S x/1
-  * B waits before it: X x/1
+  * B waits ahead: X x/1
 * H waits for E y/1
   * C has it: E y/1' "$(plain | grep -v '^deadlock')"
 
 # D is behind one request of B, that waits for H alone; that B waits for D with
-# another one is no circle: the first goes on without it.
+# another one is no cycle: the first goes on without it.
 scene beside
 holds H x/1 S
 holds D z/1
 waits B x/1 X
 waits D x/1 S
 waits B z/1
-exits 'another request of that owner is no circle' 0 graph --fail
+exits 'another request of that owner is no cycle' 0 graph --fail
 is 'nothing is marked there' 0 "$(grep -c '[*]' "$tmp/out")"
 
 # Hundreds --------------------------------------------------------------------
@@ -195,7 +195,7 @@ out_has 'odd names are shown' \
 holds '' nobody/1
 holds '' nobody/2
 waits '' nobody/1
-exits 'nobody is in no circle' 0 graph --fail -n nobody
+exits 'nobody is in no cycle' 0 graph --fail -n nobody
 
 # A reader of the dot that is printed: an id and quoted attributes, in which a
 # backslash takes the next character and \n is a line.
@@ -233,10 +233,10 @@ if has_json_reader; then
     exits 'odd names, dot' 0 graph --dot
     is 'odd names, dot: nodes' 4 "$(dot 'len(j["names"])')"
     is 'odd names, dot: labels' \
-        '"q\"u\\o&lt;te\x0a\x1b[31m\xe9 ü ->"|"\xe2\x80\xae;"|nobody by name|nobody by name' \
+        '"q\"u\\o&lt;te\x0a\x1b[31m\xe9 ü ->"|"\xe2\x80\xae;"|an unnamed owner|an unnamed owner' \
         "$(dot '"|".join(sorted(j["names"], key=lambda n: (n[1] != "q", n)))')"
     is 'odd names, dot: nobody is not himself' 1 \
-        "$(dot 'sum(e[0] == "nobody by name" for e in j["edges"])')"
+        "$(dot 'sum(e[0] == "an unnamed owner" for e in j["edges"])')"
     exits 'odd names, JSON' 0 graph --json
     is 'odd names, JSON: owner' "$(printf '%s' "$odd" | iconv -f utf-8 -t utf-8 \
         2>/dev/null | head -c 4)" "$(json "$tmp/out" '[e for e in j["edges"]
@@ -245,18 +245,18 @@ if e["waiter"]["owner"]][0]["blocker"]["owner"][:4]')"
 if e["waiter"]["owner"]][0]["waiter"]["argument"]')"
 
     scene two
-    exits 'a circle, dot' 0 graph --dot
-    is 'a circle, dot: red' 'A>B B>A' "$(dot \
+    exits 'a cycle, dot' 0 graph --dot
+    is 'a cycle, dot: red' 'A>B B>A' "$(dot \
         '" ".join(sorted({e[0] + ">" + e[1] for e in j["edges"] if e[3]}))')"
-    is 'a circle, dot: dashed is behind a request' True \
+    is 'a cycle, dot: dashed is behind a request' True \
         "$(dot 'all(e[4] == ("\nbehind " in e[2]) for e in j["edges"])')"
-    exits 'a circle, JSON' 0 graph --json
-    is 'a circle, JSON: deadlock' true "$(json "$tmp/out" 'j["deadlock"]')"
-    is 'a circle, JSON: owners' '[{"circle": 1, "owners": ["A", "B"]}]' \
-        "$(json "$tmp/out" 'j["circles"]')"
-    is 'a circle, JSON: edges' '[["A", "B"], ["B", "A"]]' \
+    exits 'a cycle, JSON' 0 graph --json
+    is 'a cycle, JSON: deadlock' true "$(json "$tmp/out" 'j["deadlock"]')"
+    is 'a cycle, JSON: owners' '[{"cycle": 1, "owners": ["A", "B"]}]' \
+        "$(json "$tmp/out" 'j["cycles"]')"
+    is 'a cycle, JSON: edges' '[["A", "B"], ["B", "A"]]' \
         "$(json "$tmp/out" 'sorted([e["waiter"]["owner"], e["blocker"]["owner"]]
-for e in j["edges"] if e["circle"] == 1)')"
+for e in j["edges"] if e["cycle"] == 1)')"
     is 'JSON: why' '["before", "has"]' \
         "$(json "$tmp/out" 'sorted({e["because"] for e in j["edges"]})')"
     is 'JSON: a waiter waits' '["waiting"]' \
@@ -274,7 +274,7 @@ fi
 # Usage -----------------------------------------------------------------------
 
 exits 'two forms' 64 graph --dot --json
-err_has 'two forms are named' '--dot and --json are two forms'
+err_has 'two forms are named' 'give --dot or --json, not both'
 exits 'an object without a name' 64 graph -n /x
 exits 'a word too many' 64 graph x
 scene empty

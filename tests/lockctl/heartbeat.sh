@@ -26,7 +26,7 @@ hold()
 
 hold -o A -t 0.8 --heartbeat 0.1 h/1
 is 'it prints id and token' "$id" "$("$LOCKCTL" list --only id h/1)"
-sleep 1.1
+sleep 0.9
 is 'it is held beyond its ttl' "$token" "$("$LOCKCTL" list --only token h/1)"
 is 'its process is there' held "$("$LOCKCTL" list --only state h/1)"
 kill -INT "$pid"
@@ -89,7 +89,7 @@ hold -v -o A --heartbeat 5s told/1
 kill -TERM "$pid"
 ended 'told' 143
 err_has 'who waits is told' 'B waits for told/1'
-err_has 'the end is told' 'gave told/1 back: Terminated'
+err_has 'the end is told' 'released told/1: Terminated'
 hold -o A --heartbeat 5s told/2
 "$LOCKCTL" lock -q -o B -w 0.3 told/2
 kill -TERM "$pid"
@@ -144,7 +144,7 @@ for wrong in '--heartbeat 0' '--heartbeat x' '--heartbeat -1' '--heartbeat='; do
 done
 exits 'longer than the ttl' 64 lock -t 2s --heartbeat 2s ttl/5
 err_has 'longer than the ttl is said' \
-    'a heartbeat each 2s comes too late for a ttl of 2s'
+    'a heartbeat of 2 s comes too late for a ttl of 2 s'
 exits 'no ttl to renew' 64 run -t none --heartbeat 2s ttl/5 true
 err_has 'no ttl to renew is said' 'a heartbeat renews a ttl'
 exits 'nearly heartbeat' 64 lock --hartbeat 2s ttl/5

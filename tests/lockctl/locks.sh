@@ -8,8 +8,8 @@
 exits 'lock' 0 lock -o A product/Computer
 out_has 'lock prints id and token' '^[0-9a-f-]{36} [1-9][0-9]*$'
 exits 'conflict' 75 lock -o B product/Computer
-err_has 'conflict names the holder' 'product/Computer is held by A \(mode E'
-err_has 'conflict tells the ttl' 'for [0-9]+m?s, ttl 1[45]m[0-9]+s left'
+err_has 'conflict names the holder' 'product/Computer is locked by A \(mode E'
+err_has 'conflict tells the ttl' '\(mode E, [0-9.]+ m?s, process gone, ttl 1[45] min [0-9]+ s left\)'
 is 'conflict prints no id' 0 "$(wc -c <"$tmp/out")"
 exits 'conflict, quiet' 75 -q lock -o B product/Computer
 is 'quiet is quiet' 0 "$(wc -c <"$tmp/err")"
@@ -32,16 +32,16 @@ out_has 'spec of a literal @' '^product/\\@$'
 begin=$(now_ms)
 exits 'wait time over' 75 lock -o B -w 0.2 product/Computer
 true_that 'never before its time' test $(($(now_ms) - begin)) -ge 200
-err_has 'time over is said' 'wait time over: product/Computer is held by A'
+err_has 'time over is said' 'timed out: product/Computer is locked by A'
 exits 'no notice without a terminal' 75 lock -o B -w 0.4 product/Computer
 is 'only the refusal' 1 "$(wc -l <"$tmp/err")"
 exits 'notice, verbose' 75 lock -v -o B -w 0.5 product/Computer
-err_has 'notice names the holder' 'waiting for product/Computer, held by A'
+err_has 'notice names the holder' 'waiting for product/Computer, locked by A'
 if command -v script >/dev/null; then
     script -qec "'$LOCKCTL' lock -o B -w 0.5 product/Computer" /dev/null \
         >"$tmp/out" 2>"$tmp/err" </dev/null
     is 'exit code at a terminal' 75 $?
-    out_has 'notice at a terminal' 'waiting for product/Computer, held by A'
+    out_has 'notice at a terminal' 'waiting for product/Computer, locked by A'
 else
     skip 'notice at a terminal (no script(1))'
     skip 'exit code at a terminal'
@@ -142,7 +142,9 @@ exits 'adopt of the living' 75 adopt "$alive"
 
 exits 'break without confirmation' 64 break "$id"
 out_has 'break shows the victim' "kept +3 +E +B .* $id"
-err_has 'break asks for it' "say --confirm=$id"
+err_has 'break asks for it' "confirm it with --confirm=$id"
+exits 'break without confirmation, as JSON' 64 --json break "$id"
+is 'a program that reads JSON gets no table' 0 "$(wc -c <"$tmp/out")"
 exits 'break with another id' 64 break "$id" --confirm=x
 exits 'it is not broken' 75 who kept/3
 exits 'break' 0 break "$id" --confirm="$id"

@@ -82,7 +82,7 @@ exits 'the lock ends with the program' 0 who -q a
 
 take -t none -o A busy
 exits 'busy' 75 run busy echo ran
-err_has 'busy names the holder' 'busy is held by A'
+err_has 'busy names the holder' 'busy is locked by A'
 is 'busy: the program did not run' '' "$(cat "$tmp/out")"
 exits 'busy -E' 3 run -E 3 busy true
 exits 'busy -E 0' 0 run -E 0 busy false
@@ -271,7 +271,7 @@ kill -INT "$pid"
 ended 'lost, and INT in its grace time' 79
 true_that 'INT in its grace time: the program is gone' is_gone "$child"
 
-# What it does meanwhile is nothing: it sleeps until there is news.
+# What it does meanwhile is nothing: it sleeps until there is an event.
 switches()
 {
     cat "/proc/$1"/task/*/status | awk '/^voluntary/ { n += $2 } END { print n }'
@@ -292,7 +292,7 @@ ended 'asleep' 79
 
 start_program -t 2 ttl/1 --
 token=$("$LOCKCTL" list --only token ttl/1)
-sleep 2.5
+sleep 2.2
 is 'the ttl is renewed' "$token" "$("$LOCKCTL" list --only token ttl/1)"
 guardian=$("$LOCKCTL" list --only pid ttl/1)
 kill -STOP "$guardian"

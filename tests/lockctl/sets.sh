@@ -10,7 +10,7 @@ mapfile -t ids < <(cut -d ' ' -f 1 "$tmp/out")
 is 'in the order of the command line' 'a/2' "$("$LOCKCTL" list | grep "${ids[1]}" |
     awk '{ print $1 "/" $2 }')"
 exits 'one of them taken: none is had' 75 lock -o B c/1 -a a/2
-err_has 'the one in the way is named' 'a/2 is held by A'
+err_has 'the one in the way is named' 'a/2 is locked by A'
 true_that 'nothing of it is held' is_free c/1
 exits 'each is unlocked by itself' 0 unlock "${ids[1]}"
 true_that 'and is free' is_free a/2
@@ -25,13 +25,13 @@ is 'JSON: its id' 36 "$(json "$tmp/out" 'len(j["id"])')"
 
 "$LOCKCTL" lock f/1 -a f/2 >/dev/full 2>"$tmp/err"
 is 'output that cannot be written' 1 $?
-err_has 'is said' 'gave f/1 and 1 more back, as its id cannot be told'
+err_has 'is said' 'released f/1 and 1 more: cannot write its id'
 true_that 'and nothing is left held' is_free f/2
 
 # what cannot be --------------------------------------------------------------
 
 exits 'at odds with itself' 64 lock -m X q/1 -a q/@
-err_has 'says which two' 'locks 1 and 2 of the set exclude each other'
+err_has 'says which two' 'locks 1 and 2 of the set conflict with each other'
 exits 'a bad one among them' 64 lock q/1 -a /x
 exits 'no object for --also' 64 lock q/1 --also
 err_has 'says so' 'also'
@@ -53,7 +53,7 @@ exits 'others do not pass it' 75 lock -o C w/1
 ended 'it has them when the last is free' 0
 is 'all of them' 3 "$(wc -l <"$tmp/bg.out")"
 exits 'a wait ends in time' 75 lock -o C -w 0.1 v -a w/3
-err_has 'and says what it was for' 'w/3 is held by B'
+err_has 'and says what it was for' 'w/3 is locked by B'
 true_that 'nothing is left in the queue' n_wait 0 v
 start lock -o D -w forever v -a w/3
 true_that 'one that waits' within 5 n_wait 1 v

@@ -10,10 +10,10 @@ for command in list 'who a' stats doctor 'doctor --fix' dump 'unlock x' \
     # shellcheck disable=SC2086
     exits "no space: $command" 69 $command
 done
-err_has 'no space: how one comes into being' 'comes into being .*lockctl lock'
+err_has 'no space: how one comes into being' 'there is no lock space .*lockctl lock'
 exits 'no directory' 69 -S "$tmp/none/space" lock a
 is 'no directory: making a space is not the advice' 0 \
-    "$(grep -c 'comes into being' "$tmp/err")"
+    "$(grep -c 'there is no lock space' "$tmp/err")"
 is 'looking makes no space' 0 "$(find /dev/shm -name "*$space_name*" | wc -l)"
 if has_json_reader; then
     exits 'no space --json' 69 list --json
@@ -122,12 +122,12 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
     exits 'by number' 75 -S "$ENQ_SPACE?owner=65534" lock a
     ENQ_SPACE="$ENQ_SPACE?owner=nobody" exits 'by environment' 75 who a
     exits 'a typo there' 64 -S "$ENQ_SPACE?onwer=nobody" who a
-    err_has 'a typo there is said' '\?onwer. is no option'
+    err_has 'a typo there is said' 'unknown option ".onwer"'
     exits 'of an unknown user' 64 -S "$ENQ_SPACE?owner=no-such" who a
     rm -f "$file"
     exits 'not there yet' 69 -S "$ENQ_SPACE?owner=nobody" lock a
     true_that 'not made for him' test ! -e "$file"
-    err_has 'not there yet: who makes it' 'only user nobody .* can make it'
+    err_has 'not there yet: who makes it' 'only its owner, user nobody .* can make it'
     mkdir -m 755 "$tmp/closed"
     as_nobody -S "$tmp/closed/space" lock a
     true_that 'a closed directory' test $? -ne 0
@@ -296,7 +296,7 @@ told() { # what the warning says of it, empty where there is none
 v2='30 23 0:26 / G rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate'
 v1='31 23 0:27 / G rw,nosuid shared:5 - cgroup cgroup rw,cpu,memory'
 if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
-    ENQ_SPACE=$ENQ_SPACE.cgroup run lock cgroup
+    ENQ_SPACE=$ENQ_SPACE.cgroup "$LOCKCTL" lock groups >"$tmp/id"
     tell_groups "$v2" '0::/a/b'
     set_group a/b 100 90 0
     is 'a group of version 2 that is nearly full' \

@@ -9,7 +9,7 @@ one_line()
 }
 
 exits 'no command' 64
-err_has 'no command is said' 'which command'
+err_has 'no command is said' 'give a command'
 one_line 'no command'
 exits 'unknown command' 64 lokc a
 err_has 'unknown command is named' 'unknown command "lokc"; did you mean lock\?'
@@ -33,18 +33,18 @@ err_has 'value not wanted is said' '--json takes no value'
 exits 'too few words' 64 lock
 err_has 'too few words shows the form' 'lock OBJ'
 exits 'too many words' 64 lock a b
-err_has 'too many words names the first' '"b" is one word too many'
+err_has 'too many words names the first' '"b" is one argument too many'
 exits 'run without a program' 64 run a
 exits 'bad mode' 64 lock -m Q a
-err_has 'bad mode is named' '"Q" is none of the modes S, E, X, O'
+err_has 'bad mode is named' '"Q" is not a mode: S, E, X or O'
 exits 'empty mode' 64 lock -m '' a
 exits 'two modes' 64 lock -m SX a
 for wait in '' -1 x 1x 1.s . 1e3 0x10 inf 99999999999999999999; do
     exits "wait '$wait'" 64 lock --wait="$wait" a
 done
-err_has 'bad wait is named' '"99999999999999999999" is no time'
+err_has 'bad wait is named' '"99999999999999999999" is not a time'
 exits 'ttl 0' 64 lock -t 0 a
-err_has 'ttl 0 is named' '"0" is no time above 0'
+err_has 'ttl 0 is named' '"0" is not a time above 0'
 exits 'ttl forever is for waits' 64 lock -t forever a
 exits 'wait none is for ttls' 64 lock -w none a
 exits 'token 0' 64 unlock --token 0 x
@@ -53,7 +53,7 @@ exits 'pid no number' 64 list -p me
 exits 'exit code beyond 255' 64 run -E 256 a true
 exits 'bad colour' 64 --color=red list
 exits 'unknown column' 64 list --sort ownr
-err_has 'unknown column is named' 'no column "ownr"; did you mean owner'
+err_has 'unknown column is named' 'unknown column "ownr"; did you mean owner'
 exits 'unknown column of --only' 64 list --only x
 exits 'interval 0' 64 stats -i 0
 exits 'empty object' 64 lock ''
@@ -117,7 +117,7 @@ LOCKCTL_JSON=yes exits 'neither 0 nor 1' 64 list
 err_has 'the variable is named' 'LOCKCTL_JSON: "yes" is neither 0 nor 1'
 LOCKCTL_COLOR=always exits 'colour by the environment' 0 list
 LOCKCTL_COLOR=red exits 'no such colour' 64 list
-err_has 'the variable of colour is named' 'LOCKCTL_COLOR: "red" is none of auto'
+err_has 'the variable of colour is named' 'LOCKCTL_COLOR: "red" is not auto'
 LOCKCTL_COLOR=always exits 'an option comes after' 0 list --color never
 LOCKCTL_QUIET=1 exits 'quiet by the environment' 79 unlock none
 is 'nothing is explained' '' "$(cat "$tmp/err")"

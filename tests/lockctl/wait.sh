@@ -11,13 +11,13 @@ counter()
 # The free --------------------------------------------------------------------
 
 exits 'no space' 69 wait a
-err_has 'no space is said' 'it comes into being with'
+err_has 'no space is said' 'makes it'
 "$LOCKCTL" run made true
 grants=$(counter grants)
 exits 'free' 0 wait a
 is 'free: nothing is printed' 0 "$(cat "$tmp/out" "$tmp/err" | wc -c)"
 exits 'free, verbose' 0 wait -v a/b
-err_has 'free is said' 'a/b could be had'
+err_has 'free is said' 'a/b can be granted'
 exits 'free, --json' 0 wait --json a/b
 is 'free: json' '{"result":"ENQ_OK","spec":"a/b"}' "$(cat "$tmp/out")"
 if has_json_reader; then
@@ -30,14 +30,17 @@ fi
 
 take -t none -o A busy
 exits 'time over' 124 wait -w 0.1 busy
-err_has 'time over is said' 'wait time over: busy is held by A'
+err_has 'time over is said' 'timed out: busy is locked by A'
 begin=$(now_ms)
 exits 'never before its time' 124 -q wait -w 0.2 busy
 true_that 'never before its time: clock' test $(($(now_ms) - begin)) -ge 200
 exits 'asked only' 124 wait -w 0 busy
-err_has 'asked only: who holds it' 'busy is held by A'
+err_has 'asked only: who holds it' 'busy is locked by A'
 exits 'time over, --json' 124 wait --json -w 0.05 busy
 is 'time over: result' ENQ_TIMEDOUT "$(json "$tmp/out" 'j["result"]')"
+exits 'time over before the first look' 124 wait --json -w 0.001 busy
+is 'time over before the first look: result' ENQ_TIMEDOUT \
+    "$(json "$tmp/out" 'j["result"]')"
 true_that 'nobody waits any more' n_wait 0 busy
 
 start wait busy
@@ -59,7 +62,7 @@ within 5 somebody_waits dies
 kill -KILL "$holder"
 ended 'freed by a death' 0
 
-# It waits in turn, and whoever stands behind it is served at once.
+# It waits in turn, and the next behind it is served at once.
 take -t none -o A turn
 start wait turn
 within 5 somebody_waits turn
@@ -126,7 +129,7 @@ within 5 somebody_waits mine
 within 5 grep -q 'waiting for' "$tmp/bg.err"
 kill -INT "$pid"
 ended 'INT, verbose' 130
-err_has 'it has said for what' 'waiting for mine, held by A'
+err_has 'it has said for what' 'waiting for mine, locked by A'
 err_has 'and that it gave up' 'gave up mine: Interrupt'
 start wait mine
 within 5 somebody_waits mine
@@ -153,7 +156,7 @@ exits 'no object' 64 wait
 err_has 'no object shows the form' 'wait OBJ'
 exits 'a mode that is none' 64 wait -m Q a
 exits 'a time that is none' 64 wait -w soon a
-err_has 'a time that is none is named' '"soon" is no time'
+err_has 'a time that is none is named' '"soon" is not a time'
 exits 'an option of lock' 64 wait --ttl 5 a
 err_has 'an option of lock is named' 'wait: unknown option --ttl'
 exits 'nearly wait' 64 waitt a

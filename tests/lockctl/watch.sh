@@ -166,9 +166,9 @@ err_has 'the space is named' "the space .*$space_name was removed"
 # Typing errors ---------------------------------------------------------------
 
 exits 'interval 0' 64 watch -i 0
-err_has 'interval 0 is named' '"0" is no time above 0'
+err_has 'interval 0 is named' '"0" is not a time above 0'
 exits 'two objects' 64 watch a b
-err_has 'two objects: the second is named' '"b" is one word too many'
+err_has 'two objects: the second is named' '"b" is one argument too many'
 exits 'nearly an option' 64 watch --intervall 1
 err_has 'nearly an option is guessed' 'did you mean --interval'
 finish

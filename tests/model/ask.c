@@ -108,8 +108,9 @@ static unsigned count_new(struct history *h, const struct m_lock *ask)
     return n;
 }
 
-/* Who gives up tells how many wait, then leaves, and by that some go. In one
-   step: who went before that, and who after, is not seen. */
+/* A request that gives up tells how many wait, then leaves, and by that some
+   are granted. In one step: which went before that, and which after, is not
+   seen. */
 static unsigned count_gone(struct history *h, const struct m_lock *ask)
 {
     unsigned n = 0;
@@ -121,7 +122,7 @@ static unsigned count_gone(struct history *h, const struct m_lock *ask)
 
 /* Of a set several may be in the way at once, of which one is waiting for the
    asker and another is not: whether it may be passed for that, before it was
-   asked, is left open. Nobody who is in the way in any case was passed. */
+   asked, is left open. None that is in the way in any case was passed. */
 static bool may_be_named(struct history *h, const struct m_lock *self,
     const struct m_verdict *near, const struct m_lock *l)
 {
@@ -271,6 +272,18 @@ void say_ask(struct history *h, const char *verb, const struct m_lock *ask)
 
 /* --- steps --- */
 
+/* The session that is to ask. */
+static struct enq *draw_req(struct history *h, struct m_lock *ask,
+    struct enq_req *req)
+{
+    struct enq *e;
+
+    draw_ask(h, ask);
+    e = any_session(h, &ask->session);
+    fill_req(h, ask, req);
+    return e;
+}
+
 void step_lock(struct history *h)
 {
     struct enq_grant grant;
@@ -279,9 +292,7 @@ void step_lock(struct history *h)
     struct enq *e;
     int rc;
 
-    draw_ask(h, &ask);
-    e = any_session(h, &ask.session);
-    fill_req(h, &ask, &req);
+    e = draw_req(h, &ask, &req);
     say_ask(h, "lock", &ask);
     rc = enq_lock(e, &req, &grant);
     if (rc == ENQ_OK)
@@ -302,9 +313,7 @@ void step_test(struct history *h)
     struct enq *e;
     int rc;
 
-    draw_ask(h, &ask);
-    e = any_session(h, &ask.session);
-    fill_req(h, &ask, &req);
+    e = draw_req(h, &ask, &req);
     req.flags = ENQ_TEST;
     say_ask(h, "test", &ask);
     rc = enq_lock(e, &req, &grant);
@@ -358,21 +367,21 @@ static void settle_down(struct history *h, struct m_lock *l, struct caller *c)
     l->inside = true;
 }
 
-/* Neither a miss nor a false alarm. Nobody is refused for it: circles stay, for
+/* Neither a miss nor a false alarm. Nobody is refused for it: cycles stay, for
    more of them to be closed. */
-void ask_for_circle(struct history *h, struct m_lock *l)
+void ask_for_cycle(struct history *h, struct m_lock *l)
 {
     struct session *s = &h->s.at[l->session].session;
-    bool youngest, circle = m_in_circle(&h->m, l);
+    bool youngest, cycle = m_in_cycle(&h->m, l);
     int rc = cycle_find(s, h->s.t, l->handle, &youngest);
 
     if (any_broken(h))
         return;
     h->questions++;
-    h->circles += circle;
-    if (rc != (circle ? ENQ_DEADLOCK : ENQ_OK))
-        fail(h, "%s is %sin a circle, and the answer is %s", lock_text(h, l),
-            circle ? "" : "not ", enq_result_name(rc));
+    h->cycles += cycle;
+    if (rc != (cycle ? ENQ_DEADLOCK : ENQ_OK))
+        fail(h, "%s is %sin a cycle, and the answer is %s", lock_text(h, l),
+            cycle ? "" : "not ", enq_result_name(rc));
 }
 
 void step_wait(struct history *h)
@@ -386,9 +395,7 @@ void step_wait(struct history *h)
     struct enq *e;
     int rc;
 
-    draw_ask(h, &ask);
-    e = any_session(h, &ask.session);
-    fill_req(h, &ask, &req);
+    e = draw_req(h, &ask, &req);
     fill_ask(h, &c.ask, c.bytes, &req, ask.owner);
     c.deadline = mono_add_ms((mono_t){h->m.now_ns}, wait_ms);
     say_ask(h, "wait", &ask);
@@ -404,7 +411,7 @@ void step_wait(struct history *h)
         l = enter(h, &ask, M_WAITING, entry_handle(h->s.map, c.place.e));
         if (l != NULL) {
             settle_down(h, l, &c);
-            ask_for_circle(h, l);
+            ask_for_cycle(h, l);
         }
     }
 }
@@ -438,8 +445,9 @@ static void time_out(struct history *h, struct m_lock *l,
     m_end(&h->m, l, ANSWER(ENQ_NOTHELD));
 }
 
-/* Who looks asks the sets in his way whether they wait for him: not when his
-   time has come, and not one that is broken, through all of its members. */
+/* A waiter that looks asks the sets in its way whether they wait for it: not
+   when its time has come, and not a set that is broken, through all of its
+   members. */
 enum m_sight sight_at(struct history *h, mono_t deadline)
 {
     return h->m.now_ns >= deadline.ns || any_broken(h) ? M_THIS_KEY
@@ -495,7 +503,7 @@ static int look(struct history *h, struct m_lock *l)
     if (l->inside && l->phase == M_WAITING) {
         c->asleep = true;
         shm_store(&c->place.e->asleep, 1);
-        ask_for_circle(h, l);
+        ask_for_cycle(h, l);
     }
     return rc;
 }
@@ -529,7 +537,7 @@ void step_look(struct history *h)
         look_any(h, l);
 }
 
-/* Everybody, until nothing moves any more: then nobody is left who may go. */
+/* All of them, until nothing moves any more: then none is left that may go. */
 void step_look_all(struct history *h)
 {
     bool moved = true;

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "history.h"
-#include "recovery/heal.h"
+#include "recovery/reap.h"
+#include "recovery/recover.h"
 #include "sync/life.h"
 
 struct enq *any_session(struct history *h, unsigned *number)
@@ -75,7 +76,7 @@ static void leave_calls(struct history *h, unsigned session)
     }
 }
 
-/* A caller who still waits is to be told that his request was cancelled. */
+/* A caller that still waits is to be told that its request was cancelled. */
 static unsigned closed_answers(struct history *h, const struct m_lock *l)
 {
     unsigned answers = ANSWER(ENQ_NOTHELD) | ANSWER(ENQ_OWNERDIED);
@@ -102,27 +103,27 @@ static void end_locks(struct history *h, unsigned session)
     }
 }
 
-/* Fail closed: what a session wanted kept has no ttl once it is buried. */
-static void bury_lock(struct history *h, struct m_lock *l)
+/* Fail closed: what a session wanted kept has no ttl once it is reaped. */
+static void reap_lock(struct history *h, struct m_lock *l)
 {
-    if (l->phase == M_HELD && l->on_death == ENQ_DEATH_KEEP && !l->buried &&
+    if (l->phase == M_HELD && l->on_death == ENQ_DEATH_KEEP && !l->reaped &&
         !m_expired(&h->m, l))
         l->deadline_ns = M_NEVER;
-    l->buried = true;
+    l->reaped = true;
 }
 
-static void bury_session(struct history *h, unsigned session)
+static void reap_session(struct history *h, unsigned session)
 {
     for (unsigned i = 0; i < M_LOCKS; i++)
         if (is_of(h, &h->m.locks[i], session))
-            bury_lock(h, &h->m.locks[i]);
+            reap_lock(h, &h->m.locks[i]);
 }
 
-static void bury_all(struct history *h)
+static void reap_all(struct history *h)
 {
     for (unsigned i = 0; i < M_LOCKS; i++)
         if (!m_session_lives(&h->m, &h->m.locks[i]))
-            bury_lock(h, &h->m.locks[i]);
+            reap_lock(h, &h->m.locks[i]);
 }
 
 void step_close(struct history *h)
@@ -138,11 +139,11 @@ void step_close(struct history *h)
         fail(h, "session %u cannot be closed", i);
     end_locks(h, i);
     h->m.sessions[i].open = false;
-    bury_session(h, i);
+    reap_session(h, i);
     check_same(h);
 }
 
-/* Noticed at once by another, or later, by whoever is in need. */
+/* Noticed at once by another, or later, by the first that needs it. */
 void step_die(struct history *h)
 {
     session_ref_t ref;
@@ -157,23 +158,23 @@ void step_die(struct history *h)
     say(h, "session %u dies", i);
     if (chance(h, 60)) {
         any_session(h, &other);
-        say(h, "   and is buried by session %u", other);
+        say(h, "   and is reaped by session %u", other);
         if (!session_prove(h->s.at[other].map, ref, true) ||
-            bury(&h->s.at[other].session, h->s.t, ref) != 0)
-            fail(h, "session %u cannot be buried", i);
-        bury_session(h, i);
+            reap(&h->s.at[other].session, h->s.t, ref) != 0)
+            fail(h, "session %u cannot be reaped", i);
+        reap_session(h, i);
     }
     check_same(h);
 }
 
-void step_bury(struct history *h)
+void step_reap(struct history *h)
 {
     unsigned i;
     struct enq *e = any_session(h, &i);
 
-    say(h, "session %u buries the dead", i);
-    bury_dead(&e->session, h->s.t);
-    bury_all(h);
+    say(h, "session %u reaps the dead", i);
+    reap_dead(&e->session, h->s.t);
+    reap_all(h);
     check_same(h);
 }
 
@@ -193,12 +194,12 @@ void step_open(struct history *h)
 }
 
 /* Everything derived is made anew, and nobody sees a difference. */
-void step_heal(struct history *h)
+void step_recover(struct history *h)
 {
-    say(h, "heal everything");
+    say(h, "recover everything");
     h->roused = true;
-    if (heal_all(h->s.map, h->s.t) != 0)
-        fail(h, "the table cannot be healed");
+    if (recover_all(h->s.map, h->s.t) != 0)
+        fail(h, "the table cannot be recovered");
     check_same(h);
 }
 

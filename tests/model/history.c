@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/dice.h"
 #include "recovery/check.h"
 
 #define CHECK_EVERY 32 /* steps between two checks of the whole table */
@@ -14,18 +15,9 @@
 
 /* --- dice --- */
 
-static uint64_t next_word(uint64_t *dice)
-{
-    uint64_t z = (*dice += UINT64_C(0x9e3779b97f4a7c15));
-
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 unsigned draw(struct history *h, unsigned n)
 {
-    return (unsigned)(next_word(&h->dice) % n);
+    return (unsigned)(dice_roll(&h->dice) % n);
 }
 
 bool chance(struct history *h, unsigned percent)
@@ -121,9 +113,9 @@ static const struct {
     {140, false, step_time, true},
     {4, false, step_close, false},
     {6, false, step_die, true},
-    {4, false, step_bury, true},
+    {4, false, step_reap, true},
     {12, false, step_open, false},
-    {2, false, step_heal, true},
+    {2, false, step_recover, true},
     {6, false, step_list, false},
 };
 

@@ -38,7 +38,7 @@ struct own {
     uint64_t token;
 };
 
-/* The caller who waits for a lock of the model. */
+/* The caller that waits for a lock of the model. */
 struct caller {
     struct place place;
     struct ask ask;
@@ -66,14 +66,14 @@ struct history {
     bool granted[M_LOCKS];       /* after it had waited */
     bool granted_set[M_LOCKS];   /* with all others of its set */
     const struct m_lock *winner; /* of a promote: R9 */
-    const struct m_lock *cut;    /* its ttl was: who waits for it looks anew */
-    bool roused;                 /* everybody was told to look */
-    struct own own[SET_MOST];    /* granted at once, to who asks ... */
+    const struct m_lock *cut;    /* its ttl was: its waiters look anew */
+    bool roused;                 /* all waiters were told to look */
+    struct own own[SET_MOST];    /* granted at once, to the asker ... */
     unsigned n_own;
     bool entered;           /* ... and in the model */
     bool could_go[M_LOCKS]; /* before they were */
     uint64_t compared;
-    uint64_t questions, circles; /* asked, and found by both */
+    uint64_t questions, cycles; /* asked, and found by both */
     uint64_t sets_held, sets_queued, sets_granted, sets_left;
 
     bool failed;
@@ -162,9 +162,9 @@ void step_find(struct history *h);
 void step_time(struct history *h);
 void step_close(struct history *h);
 void step_die(struct history *h);
-void step_bury(struct history *h);
+void step_reap(struct history *h);
 void step_open(struct history *h);
-void step_heal(struct history *h);
+void step_recover(struct history *h);
 void step_list(struct history *h);
 
 /* What is asked for, at random; as the library takes it. */
@@ -180,11 +180,11 @@ struct m_lock *enter(struct history *h, const struct m_lock *ask,
    broken: either will do. */
 bool is_blurred(struct history *h, const struct m_lock *ask);
 enum m_sight sight_at(struct history *h, mono_t deadline);
-void ask_for_circle(struct history *h, struct m_lock *l);
+void ask_for_cycle(struct history *h, struct m_lock *l);
 
 /* An open attachment. */
 struct enq *any_session(struct history *h, unsigned *number);
-/* The copy of who is in the way is of one who is. `self` for m_judge. */
+/* The copy of the blocker is of one that blocks. `self` for m_judge. */
 void check_blocker(struct history *h, const struct m_lock *self,
     const struct m_verdict *v, const struct enq_blocker *b);
 

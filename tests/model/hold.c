@@ -213,7 +213,7 @@ static void promote(struct history *h, const struct deed *d, int rc,
     }
 }
 
-/* R9: those who wait for the promoted lock stay, also its owner's own. */
+/* R9: those that wait for the promoted lock stay, also its owner's own. */
 static void check_none_granted(struct history *h, const struct m_lock *winner)
 {
     for (unsigned i = 0; i < M_LOCKS; i++) {
@@ -299,8 +299,8 @@ void step_renew(struct history *h)
     settle(h);
 }
 
-/* What a remote client was told of it, whoever has asked since; or nothing
-   yet. */
+/* What a remote client was told of it, no matter who has asked since; or
+   nothing yet. */
 #define REMEMBERED                                                             \
     (ANSWER(ENQ_OK) | ANSWER(ENQ_EXPIRED) | ANSWER(ENQ_LOST) |                 \
         ANSWER(ENQ_FORCED))
@@ -337,7 +337,7 @@ static void adopt_lock(struct history *h, struct deed *d, int rc,
     expect(h, rc, ANSWER(ENQ_OK));
     d->l->session = d->session;
     d->l->born = h->m.sessions[d->session].born;
-    d->l->buried = false;
+    d->l->reaped = false;
     d->l->passed = true;
     m_start_ttl(&h->m, d->l, d->l->ttl_ms);
     h->cut = d->l; /* an orphan that was kept had no ttl: it has again */

@@ -39,7 +39,7 @@ static struct {
 
 static struct history history;
 static unsigned n_passed, n_failed;
-static uint64_t words[HISTORY_STEPS], compared, questions, circles;
+static uint64_t words[HISTORY_STEPS], compared, questions, cycles;
 static uint64_t sets_held, sets_queued, sets_granted, sets_left;
 static const char *now_running = "", *kind;
 
@@ -64,7 +64,7 @@ static void stop(void)
 {
     compared += history.compared;
     questions += history.questions;
-    circles += history.circles;
+    cycles += history.cycles;
     sets_held += history.sets_held;
     sets_queued += history.sets_queued;
     sets_granted += history.sets_granted;
@@ -243,7 +243,7 @@ static void read_options(int argc, char **argv)
 static void print_figures(void)
 {
     printf("figure cycle-questions %" PRIu64 "\n", questions);
-    printf("figure cycles-found %" PRIu64 "\n", circles);
+    printf("figure cycles-found %" PRIu64 "\n", cycles);
     printf("figure model-sets-held %" PRIu64 "\n", sets_held);
     printf("figure model-sets-queued %" PRIu64 "\n", sets_queued);
     printf("figure model-sets-granted-later %" PRIu64 "\n", sets_granted);

@@ -74,7 +74,7 @@ bool m_conflict(const struct model *m, const struct m_lock *held,
         strstr(together[m->sap][m_same_owner(held, asked)], pair) == NULL;
 }
 
-/* --- who is there --- */
+/* --- what is there --- */
 
 bool m_session_lives(const struct model *m, const struct m_lock *l)
 {
@@ -274,7 +274,7 @@ bool m_names(const struct model *m, const struct m_lock *ask,
 
 /* --- who waits for whom --- */
 
-/* Others' locks that are in the way, and those who came before: young or not,
+/* Others' locks that are in the way, and those that came before: young or not,
    they will be due. */
 static bool waits_for(const struct model *m, const struct m_lock *waiter,
     const struct m_lock *other)
@@ -324,7 +324,7 @@ static bool leads_to(struct model *m, const struct m_lock *from,
     return false;
 }
 
-bool m_in_circle(struct model *m, const struct m_lock *waiting)
+bool m_in_cycle(struct model *m, const struct m_lock *waiting)
 {
     bool seen[M_LOCKS] = {false};
 

@@ -1,8 +1,8 @@
 /*
  * model.h - the rules of locks once more, as plainly as they can be put.
  *
- * A list of locks, no index, no queues, no words: whoever wants to know
- * something goes through all of them. It shares no code and no table with
+ * A list of locks, no index, no queues, no words: every question goes through
+ * all of them. It shares no code and no table with
  * the library, and knows nothing of slots, shards or gates. Time is a number
  * that the test turns by hand.
  *
@@ -22,7 +22,7 @@
 #define M_SESSIONS 4
 #define M_FIELDS 3
 #define M_NEVER INT64_MAX
-#define M_NEW UINT64_MAX /* arrival of one who has not waited */
+#define M_NEW UINT64_MAX /* arrival of one that has not waited */
 
 struct m_key {
     char text[32]; /* "n/a/@"; a literal "@" is written "\@" */
@@ -42,7 +42,7 @@ struct m_lock {
     char id[ENQ_ID_BYTES];
     bool own_id; /* brought by the caller */
     unsigned session, born;
-    bool buried; /* its session has been */
+    bool reaped; /* its session has been */
     bool passed; /* it was adopted: its page is of a dead session */
     enum enq_death on_death;
     int64_t ttl_ms; /* < 0: none */
@@ -82,7 +82,7 @@ struct model {
 
 /* Why a request may not be granted, or that it may. */
 struct m_verdict {
-    bool held;              /* by one who conflicts */
+    bool held;              /* by one that conflicts */
     int64_t since_ns;       /* the earliest of these */
     struct m_lock *in_line; /* else the waiter in the way */
     unsigned queue;
@@ -114,9 +114,9 @@ bool m_due(const struct model *m, const struct m_lock *l);
 /* When a waiter that comes now will be. */
 int64_t m_due_at(const struct model *m, const struct m_lock *ask);
 
-/* R7's exception: who waits for the asker is not in his way. A set may wait for
-   him at any other of its keys, too: whoever serves another's request need not
-   look there, but he himself does. */
+/* R7's exception: what waits for the asker is not in its way. A set may wait
+   for it at any other of its keys, too: a thread that serves another's request
+   need not look there, but the asker's own does. */
 enum m_sight { M_THIS_KEY, M_ALL_KEYS };
 
 /* R2, R5 to R7. `ask` may be one of the waiting locks, or a new request. */
@@ -132,10 +132,10 @@ bool m_set_is_broken(const struct model *m, const struct m_lock *l);
 bool m_names(const struct model *m, const struct m_lock *ask,
     const struct m_verdict *v, const struct m_lock *blocker);
 
-/* Waits it for ever, if nobody gives up? An owner lets go of none of his locks
-   before he has got all that he waits for. A request of nobody's closes no
-   circle, as nobody has nothing. */
-bool m_in_circle(struct model *m, const struct m_lock *waiting);
+/* Does it wait for ever, if nobody gives up? An owner lets go of no lock before
+   it has all that it waits for. A request without an owner closes no cycle:
+   without an owner nothing is held. */
+bool m_in_cycle(struct model *m, const struct m_lock *waiting);
 
 void m_grant(struct model *m, struct m_lock *l);
 void m_start_ttl(struct model *m, struct m_lock *l, int64_t ttl_ms);

@@ -8,8 +8,8 @@
  *
  * - pid is the bridge's, and RELEASE is LEASE in the table: there nothing ends
  *   with a bridge (compare_lock);
- * - to the table all sessions are one: who has been told why a lock of his is
- *   gone may have been another, and is told that it is not held (gone_answers);
+ * - to the table all sessions are one: why a lock is gone may have been told to
+ *   another session, and its own is told that it is not held (gone_answers);
  * - that a lock of its own is gone, is told to a client a moment later: until
  *   then it is valid; and from then on it remembers why (step_valid).
  */

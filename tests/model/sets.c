@@ -8,6 +8,7 @@
 
 #include "history.h"
 #include "lock/bypass.h"
+#include "wait/set_wait.h"
 
 /* --- what is asked for --- */
 
@@ -75,7 +76,7 @@ static unsigned first_blocked(struct history *h, const struct wish *w,
 
 /* --- the answer --- */
 
-/* What the library has answered: of which member, and who is in its way. */
+/* What the library has answered: of which member, and what is in its way. */
 struct said {
     int rc;
     unsigned refused;
@@ -108,8 +109,8 @@ static void check_refused(struct history *h, const struct wish *w,
         check_blocker(h, ask, &v, s->blocker);
 }
 
-/* Who queues looks no further than his keys, yet; or a little, where two of a
-   set are in his way at once. */
+/* A request that joins the queue looks no further than its own keys yet; or a
+   little, where two of a set are in its way at once. */
 static unsigned answers_to(struct history *h, const struct wish *w, int refusal)
 {
     bool near = first_blocked(h, w, M_THIS_KEY) == w->n;
@@ -274,7 +275,7 @@ static void fall_asleep(struct history *h, struct asking *a)
     }
 }
 
-/* One arrival; and each is due by who waited for its key before the set. */
+/* One arrival; when each is due depends on what waited for its key before. */
 static void enter_waiting(struct history *h, struct asking *a,
     const struct wish *w)
 {
@@ -298,7 +299,7 @@ static void enter_waiting(struct history *h, struct asking *a,
         caller_of(h, l)->place = *place;
     }
     fall_asleep(h, a);
-    ask_for_circle(h, a->lock[0]);
+    ask_for_cycle(h, a->lock[0]);
 }
 
 static bool is_fine(struct history *h, struct asking *a, const struct wish *w)
@@ -449,7 +450,7 @@ int look_set(struct history *h, struct asking *a)
     settle(h);
     if (a->n > 0) {
         fall_asleep(h, a);
-        ask_for_circle(h, a->lock[0]);
+        ask_for_cycle(h, a->lock[0]);
     }
     return rc;
 }

@@ -2,7 +2,7 @@
  * settle.c - what a step did to the real table, and whether it may have.
  *
  * Where the rules fix what happens it must have happened. Where they leave it
- * open (who is younger than the window) the model follows the table, if the
+ * open (a waiter within its window) the model follows the table, if the
  * rules allow what it did.
  */
 #include <string.h>
@@ -149,7 +149,8 @@ static bool made_way(const struct history *h, const struct m_lock *l)
     return h->granted[l - h->m.locks] && is_generic(h, l);
 }
 
-/* What its owner was granted at once may let it pass those who wait for him. */
+/* What its owner was granted at once may let it pass those that wait for that
+   owner. */
 static bool is_beside_own(const struct history *h, const struct m_lock *l)
 {
     for (unsigned i = 0; i < h->n_own; i++)
@@ -160,8 +161,8 @@ static bool is_beside_own(const struct history *h, const struct m_lock *l)
 }
 
 /* R9: a promote makes room beside what was promoted only. Once the asker's own
-   is entered only that makes way: who was told for what had left may be kept
-   out by it, and then nobody is told in his place. */
+   is entered only that makes way: a waiter that was told for what had left may
+   be kept out by it, and then no other is told in its place. */
 static bool is_heir(struct history *h, const struct m_lock *l)
 {
     if (h->entered)
@@ -175,8 +176,8 @@ static bool is_heir(struct history *h, const struct m_lock *l)
     return false;
 }
 
-/* One who came earlier could go as well, and will be quicker. After an E or X
-   nobody else is told: not even who may go with it, before it has gone. */
+/* One that came earlier could go as well, and will be quicker. After an E or X
+   no other is told: not even one that may go with it, before it has gone. */
 static bool behind_another(struct history *h, const struct m_lock *l)
 {
     for (unsigned i = 0; i < M_LOCKS; i++) {
@@ -190,7 +191,7 @@ static bool behind_another(struct history *h, const struct m_lock *l)
     return false;
 }
 
-/* Was one granted that runs out before the next tick? Then all wake up who
+/* Was one granted that runs out before the next tick? Then all wake up that
    wait for what was served. */
 static bool any_brief(const struct history *h)
 {
@@ -255,18 +256,33 @@ static bool is_first(struct history *h, const struct m_lock *l)
     return true;
 }
 
-/* Who left time to the one before it has to keep it itself from now on. */
-static bool became_first(struct history *h, const struct m_lock *l)
+static bool one_before_was_granted(struct history *h, const struct m_lock *l)
 {
     for (unsigned i = 0; i < M_LOCKS; i++)
         if (h->granted[i] && comes_before(h, &h->m.locks[i], l))
-            return is_first(h, l);
+            return true;
     return false;
 }
 
-/* R8: an heir who may go has been granted it, or is young and has been told
-   to try. Nobody else was woken, but who could go until a set that looked took
-   its keys: one by one, it does not know before that it gets all. */
+/* A young one that sleeps, beside what is free for it because one before it was
+   granted. Nobody was quicker: so it is told, be it anew. And where it is the
+   first now, it has to keep the time itself, which it left to that one. */
+static void check_queue_moved(struct history *h, struct m_lock *l)
+{
+    const struct caller *c = caller_of(h, l);
+
+    if (!c->asleep || m_due(&h->m, l) || !is_narrow(h, l) || haunted(h, l) ||
+        !one_before_was_granted(h, l))
+        return;
+    if (!c->first && is_first(h, l))
+        fail(h, "%s was not told that it is the first", lock_text(h, l));
+    else if (!c->told && !behind_another(h, l))
+        fail(h, "%s was not told that the queue has moved", lock_text(h, l));
+}
+
+/* R8: an heir that may go has been granted it, or is young and has been told
+   to try. No other was woken, but those that could go until a set that looked
+   took its keys: one by one, it does not know before that it gets all. */
 static void check_waiter(struct history *h, struct m_lock *l)
 {
     struct caller *c = caller_of(h, l);
@@ -284,9 +300,7 @@ static void check_waiter(struct history *h, struct m_lock *l)
     }
     if (!m_may_go(&h->m, l, M_THIS_KEY))
         return;
-    if (c->asleep && !c->first && !m_due(&h->m, l) && is_narrow(h, l) &&
-        !haunted(h, l) && became_first(h, l))
-        fail(h, "%s was not told that it is the first", lock_text(h, l));
+    check_queue_moved(h, l);
     if (!heir)
         return;
     if (m_due(&h->m, l))

@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include "lib/mark.h"
-#include "recovery/heal.h"
+#include "recovery/reap.h"
+#include "recovery/recover.h"
 #include "segment/attach.h"
 #include "segment/file.h"
+#include "sync/hooks.h"
 #include "sync/life.h"
 
 int64_t space_now_ns;
@@ -96,12 +98,12 @@ bool space_open(struct space *s, bool sap, bool strict)
 
     sys = (struct sys_ops){now, now, wait_for, sleep_on, wake, ended};
     sys_coarse_lag_ns = 0;
-    thread_drop_magazines = slab_thread_ends;
+    hooks.drop_magazines = slab_thread_ends;
     space_now_ns = 1000 * NS_PER_S;
     memset(s, 0, sizeof(*s));
     if (!attach(s, &wish))
         return false;
-    s->map->heal = heal;
+    hooks.recover = recover;
     s->watcher = (struct enq){.life = s->life, .map = s->map, .readonly = true};
     s->t = thread_enter(s->map);
     for (unsigned i = 0; i < SPACE_SESSIONS; i++)
@@ -142,7 +144,7 @@ bool space_begin(struct space *s, unsigned i)
     if (session_begin(&e->session, s->t, s->map) != 0)
         return false;
     e->map = s->map;
-    /* its requests wait without a thread: who looks for circles is to see
+    /* its requests wait without a thread: a search for cycles is to see
        them */
     shm_store(&e->session.slot->started, 1);
     return true;

@@ -3,7 +3,7 @@
  *
  * Several sessions of one process, begun without the library's own thread, so
  * that nothing happens but what is asked for here. The clock stands still
- * until it is turned; whoever is woken is noted down. The segment has no name
+ * until it is turned; each wake-up is noted down. The segment has no name
  * any more as soon as it is mapped: nothing is left behind.
  */
 #ifndef MODEL_SPACE_H
@@ -25,7 +25,7 @@ struct space {
     struct enq at[SPACE_SESSIONS];
     struct enq watcher;
 
-    /* the same through a bridge: its sessions, and who looks at the table */
+    /* the same through a bridge: its sessions, and one that looks on */
     const char *over;
     struct enq *away[SPACE_SESSIONS], *looker;
     struct bridge bridge;
@@ -35,7 +35,7 @@ struct space {
     size_t n_found;
 };
 
-/* The clock of the process, and who was woken since this was set to 0. */
+/* The clock of the process, and what was woken since this was set to 0. */
 extern int64_t space_now_ns;
 extern const uint32_t *space_wakes[SPACE_WAKES];
 extern unsigned space_n_wakes;

@@ -53,7 +53,7 @@ struct backend {
     void (*take_set)(struct op *op); /* its result was read */
     int (*unlock_set)(const struct op *op, const struct held *held);
     int (*cancel)(uint64_t ticket);
-    /* The next event, into `op`: but for the ident of its lock. */
+    /* The next event, into `op`: all except the ident of its lock. */
     int (*next)(struct op *op);
     /* A descriptor that is readable while there are events. */
     int (*listen)(void);
@@ -64,8 +64,8 @@ struct backend {
     int (*force)(const char *id);
     int (*adopt)(struct op *op, const char *id, enq_handle *handle);
     int (*list)(struct seen *out, size_t room, size_t *n);
-    /* The process that is healing what the dead have left; 0 = nobody. */
-    pid_t (*healer)(void);
+    /* The process that is recovery what the dead have left; 0 = nobody. */
+    pid_t (*recoverer)(void);
     /* The address of the table, and where its bridge listens. */
     const char *(*space)(void);
     const char *(*socket)(void);

@@ -12,14 +12,16 @@
 #include <unistd.h>
 
 #include "api/attachment.h"
+#include "async/started.h"
 #include "backend_enq.h"
 #include "lib/mark.h"
-#include "recovery/heal.h"
+#include "recovery/reap.h"
 #include "rules.h"
 #include "starved.h"
 #include "store/page.h"
+#include "store/walk.h"
+#include "sync/latch.h"
 #include "sync/sys.h"
-#include "sync/word.h"
 #include "worker.h"
 
 #define SLOTS 2100 /* few: what leaks is missed soon */
@@ -40,12 +42,12 @@ static const struct entry *queued_entry(const struct sys_watch *w)
     const char *at = (const char *)w->word;
 
     if (at < (const char *)map->h + map->arena_at)
-        return NULL; /* a lock word */
+        return NULL; /* a latch */
     return (const struct entry *)(const void *)w->word;
 }
 
-/* A grant stores the end of the ttl first, the state last; and who was killed
-   in between leaves it so. */
+/* A grant stores the end of the ttl first, the state last; and one that
+   was killed in between leaves it so. */
 static bool may_be_of_grant(const struct op *op, int64_t due_ns)
 {
     int64_t over = now_ns() + op->ttl_ms * NS_PER_MS - due_ns;
@@ -235,10 +237,10 @@ void backend_request(struct enq_req *req, const struct op *op, char id[ID_ROOM])
         .on_death = op->on_death,
         .ttl_ms = op->ttl_ms,
         .wait_ms = op->wait_ms,
-        .heartbeat_ms = op->beat_ms,
+        .heartbeat_ms = op->heartbeat_ms,
         .delay_ms = op->delay_ms,
         .flags = (op->kind == OP_TEST ? ENQ_TEST : 0u) |
-            (op->no_circles ? ENQ_NO_DEADLOCK : 0u),
+            (op->no_cycles ? ENQ_NO_DEADLOCK : 0u),
     };
     set_key(req, op->key);
     set_id(req, op, id, ID_ROOM);
@@ -319,7 +321,7 @@ static int adopt(struct op *op, const char *id, enq_handle *handle)
 /* --- without waiting --- */
 
 /*
- * It stands in the queue, of which its caller is told nothing but the ticket.
+ * It stands in the queue, and its caller is told nothing but the ticket.
  * Where, its record says: that is ours until its event is taken, and the entry
  * is used anew by this thread only.
  */
@@ -329,7 +331,7 @@ static void note_started(struct op *op)
 
     if (backend_self->remote != NULL)
         return; /* its bridge knows */
-    place = &backend_self->desk.started[(uint32_t)op->ticket - 1]->place;
+    place = &backend_self->async.started[(uint32_t)op->ticket - 1]->place;
     op->handle = place_handle(backend_self->map, place);
     if (op->ident == 0)
         op->ident = op->handle;
@@ -430,15 +432,15 @@ static unsigned of_sessions(void)
     return n;
 }
 
-static pid_t healer(void)
+static pid_t recoverer(void)
 {
     const struct map *map = looker->map;
-    uint32_t word = shm_load(&map->h->recovery_word);
+    uint32_t word = shm_load(&map->h->recovery_latch);
 
     if (word == 0)
         return 0;
     return (pid_t)
-        shm_load(&map->threads[word_owner(word) & THREAD_MASK].process.pid);
+        shm_load(&map->threads[latch_owner(word) & THREAD_MASK].process.pid);
 }
 
 /* --- at rest --- */
@@ -463,7 +465,7 @@ static void want(struct tidy *t, const char *what, uint64_t is, uint64_t want)
         find(t, what, is);
 }
 
-/* The doctor's findings, but for those about the dead, who are not buried
+/* The doctor's findings, except those about the dead, which are not reaped
    before somebody comes to it. */
 static void ask_doctor(struct tidy *t, bool dead_are_fine)
 {
@@ -560,7 +562,7 @@ static int clean(char *report, size_t room)
     report[0] = '\0';
     ask_doctor(&t, true);
     if (attachment_enter(backend_self, &thread) == 0)
-        bury_dead(&backend_self->session, thread);
+        reap_dead(&backend_self->session, thread);
     ask_doctor(&t, false);
     break_all(&t);
     count_what_is_left(&t);
@@ -571,7 +573,7 @@ static int clean(char *report, size_t room)
     .keys = KEYS, .full = true, .make = make, .unmake = unmake,                \
     .enter = enter, .leave = leave, .lock = lock, .unlock = unlock,            \
     .promote = promote, .demote = demote, .renew = renew, .valid = valid,      \
-    .force = force, .adopt = adopt, .list = list, .healer = healer,            \
+    .force = force, .adopt = adopt, .list = list, .recoverer = recoverer,      \
     .clean = clean, .start = start, .cancel = cancel, .next = next,            \
     .listen = listen_to, .lock_set = backend_lock_set,                         \
     .start_set = backend_start_set, .take_set = backend_take_set,              \

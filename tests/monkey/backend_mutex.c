@@ -2,8 +2,8 @@
  * backend_mutex.c - what is known to be broken: the monkey's calibration.
  *
  * A plain robust process-shared mutex for each key, waited for without a
- * bound: who unlocks it and is killed between the store that frees it and the
- * wake-up leaves a waiter asleep on a free mutex, if a third has come in
+ * bound: one that unlocks it and is killed between the store that frees it and
+ * the wake-up leaves a waiter asleep on a free mutex, if a third has come in
  * between. A monkey that does not find that finds nothing. And a lock that
  * excludes nobody.
  */

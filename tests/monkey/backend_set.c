@@ -69,7 +69,7 @@ static void note_started(struct op *op, uint64_t ticket)
         op[i].ticket = ticket;
     if (backend_self->remote != NULL)
         return;
-    r = backend_self->desk.started[(uint32_t)ticket - 1];
+    r = backend_self->async.started[(uint32_t)ticket - 1];
     for (unsigned i = 0; i < op_members(op); i++) {
         const struct place *place = &r->set->set.member[i].place;
 

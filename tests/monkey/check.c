@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "news.h"
+#include "events.h"
 #include "result.h"
 #include "whole.h"
 
@@ -280,8 +280,8 @@ uint32_t check_book(struct story *s, const struct book *b, unsigned quiet)
     check_twice(s);
     check_overtaken(s);
     check_asleep(s);
-    check_circles(s);
-    news_check_tickets(s);
+    check_cycles(s);
+    event_check_tickets(s);
     whole_check(s);
     check_stuck(s);
     result_check_asking(s);

@@ -18,7 +18,7 @@ void check_exclusion(struct story *s);
 void check_tokens(struct story *s);
 void check_overtaken(struct story *s);
 void check_asleep(struct story *s);
-void check_circles(struct story *s);
+void check_cycles(struct story *s);
 
 /* How much of that time the machine was not at it, for all that is known. */
 int64_t check_stalled_ns(const struct story *s, const struct op *w,

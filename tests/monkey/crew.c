@@ -18,9 +18,9 @@
 
 /*
  * A process on each CPU that does nothing but sleep for 2 ms. What it
- * oversleeps, others lacked too. Who sleeps most of the time is preferred by
- * the scheduler, before those who lose the CPU with a lock word in hand: so it
- * is a little nicer than they are.
+ * oversleeps, others lacked too. The scheduler prefers what sleeps most of the
+ * time to what loses the CPU with a latch in hand: so this is a little nicer
+ * than the workers are.
  */
 #define PULSE_NICE 5
 #define PULSE_NS (2 * NS_MS)
@@ -32,18 +32,18 @@ static struct {
 static pid_t pulses[PULSES_MAX];
 static unsigned n_pulses;
 
-static void note_beat(int64_t from, int64_t to)
+static void note_heartbeat(int64_t from, int64_t to)
 {
     struct book *b = __atomic_load_n(&pulse->book, __ATOMIC_ACQUIRE);
     uint32_t i;
 
     if (b == NULL)
         return;
-    i = __atomic_fetch_add(&b->n_beats, 1, __ATOMIC_RELAXED);
-    if (i < BEATS_MAX)
-        b->beats[i] = (struct pause){from, to};
+    i = __atomic_fetch_add(&b->n_heartbeats, 1, __ATOMIC_RELAXED);
+    if (i < HEARTBEATS_MAX)
+        b->heartbeats[i] = (struct pause){from, to};
     else
-        __atomic_store_n(&b->n_beats, BEATS_MAX, __ATOMIC_RELAXED);
+        __atomic_store_n(&b->n_heartbeats, HEARTBEATS_MAX, __ATOMIC_RELAXED);
 }
 
 static void pulse_run(unsigned cpu)
@@ -61,7 +61,7 @@ static void pulse_run(unsigned cpu)
         nap_us(PULSE_NS / 1000);
         to = now_ns();
         if (to - from > 2 * PULSE_NS)
-            note_beat(from + PULSE_NS, to);
+            note_heartbeat(from + PULSE_NS, to);
     }
 }
 
@@ -167,7 +167,7 @@ static void note_end(struct crew *c, unsigned place, int status)
     }
 }
 
-/* Whoever is gone is replaced, as long as the round goes on. */
+/* A worker that is gone is replaced, as long as the round goes on. */
 static void reap(struct crew *c)
 {
     int status;
@@ -216,25 +216,25 @@ static void kill_some(struct crew *c, unsigned n)
     }
 }
 
-#define HEALER_NS (NS_MS / 2)
+#define RECOVERER_NS (NS_MS / 2)
 
-/* Kills one, and then whoever sets out to heal what it has left. */
-static void kill_healer(struct crew *c)
+/* Kills one, and then the one that sets out to recover what it has left. */
+static void kill_recoverer(struct crew *c)
 {
-    int64_t until = now_ns() + HEALER_NS;
+    int64_t until = now_ns() + RECOVERER_NS;
     pid_t first, pid;
     unsigned place = choose(c);
 
     first = c->pid[place];
     kill_one(c, place);
     do {
-        pid = c->plan.backend->healer();
-        if (keeper_kill_healer(c, pid))
+        pid = c->plan.backend->recoverer();
+        if (keeper_kill_recoverer(c, pid))
             return;
         for (unsigned p = 0; p < WORKERS; p++)
             if (pid != 0 && pid != first && c->pid[p] == pid) {
                 kill_one(c, p);
-                c->tally.healers++;
+                c->tally.recoverers++;
                 return;
             }
     } while (now_ns() < until);
@@ -281,8 +281,8 @@ static void strike(struct crew *c)
         kill_some(c, 2 + (unsigned)dice_below(&c->dice, 3));
     else if (d < 12)
         kill_some(c, WORKERS);
-    else if (d < 60 && c->plan.backend->healer != NULL)
-        kill_healer(c);
+    else if (d < 60 && c->plan.backend->recoverer != NULL)
+        kill_recoverer(c);
     else
         kill_some(c, 1);
 }
@@ -330,7 +330,7 @@ static void set_phase(struct crew *c, int phase)
     __atomic_store_n(&c->stage->phase, phase, __ATOMIC_RELEASE);
 }
 
-/* Those who are stuck have no end in the book: they are not killed before it
+/* Those that are stuck have no end in the book: they are not killed before it
    was read. */
 static void drain(struct crew *c)
 {
@@ -376,7 +376,7 @@ static void rest(struct crew *c)
 static void begin_book(struct crew *c, struct book *b)
 {
     memset(b->n_ops, 0, sizeof(b->n_ops));
-    b->n_lives = b->n_stops = b->n_beats = b->n_rest = 0;
+    b->n_lives = b->n_stops = b->n_heartbeats = b->n_rest = 0;
     b->n_sightings = b->n_serves = b->n_deaths = 0;
     b->stuck = false;
     b->compat = c->plan.backend->compat;

@@ -12,14 +12,14 @@ struct plan {
     uint64_t seed;
     unsigned kills;      /* a round ends after so many */
     int64_t round_ns;    /* or after this time */
-    int64_t drain_ns;    /* who has not ended by then is stuck */
+    int64_t drain_ns;    /* what has not ended by then is stuck */
     uint64_t kill_every; /* us between two, on average */
     uint32_t ops_max;    /* each place writes down so many */
     bool stops;
 };
 
 struct tally {
-    uint64_t kills, bursts, healers, stops, stuck, crashes;
+    uint64_t kills, bursts, recoverers, stops, stuck, crashes;
     uint64_t bridges, clients; /* killed */
 };
 
@@ -58,7 +58,7 @@ void keeper_tend(struct crew *c);
 void keeper_spare(struct crew *c);
 /* Its sessions are over, and so is it. */
 void keeper_end(struct crew *c);
-/* This process is healing: is it the bridge? Then it may be killed now. */
-bool keeper_kill_healer(struct crew *c, pid_t pid);
+/* This process is recovery: is it the bridge? Then it may be killed now. */
+bool keeper_kill_recoverer(struct crew *c, pid_t pid);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * deeds.c - all that was done about a lock, for whoever reads of a violation.
+ * deeds.c - all that was done about a lock, for the reader of a violation.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -310,7 +310,7 @@ static void a_window_in_a_space_that_is_not_strict(void)
     waiter(1, X, 5, 21)->due_ns += NS_MS;
 }
 
-/* Who is ahead waits for another key, and dies. */
+/* The waiter ahead waits for another key, and dies. */
 static void behind_a_waiter_that_dies(double end)
 {
     struct op *op = lock(0, X, 1, 2);

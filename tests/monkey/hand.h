@@ -21,7 +21,7 @@ struct hand_test {
 #define NONE FAULTS
 
 /* Each ended by one without a name. */
-extern const struct hand_test hand_more[], hand_started[], hand_news[],
+extern const struct hand_test hand_more[], hand_started[], hand_events[],
     hand_sets[], hand_remote[];
 
 extern struct book *hand_book;

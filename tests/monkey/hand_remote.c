@@ -1,5 +1,5 @@
 /*
- * hand_remote.c - more histories written by hand: of those who use the table
+ * hand_remote.c - more histories written by hand: processes that use the table
  * through a bridge.
  */
 #include "hand.h"
@@ -345,7 +345,7 @@ static void what_who_had_it_was_granted_anew_is_demoted_already(void)
     about(p, OP_DEMOTE, 60, 61)->result = ENQ_REFUSED;
 }
 
-/* By his clock, which counts from before he asked. */
+/* By its clock, which counts from before it asked. */
 static void refuse_after_it_ran_out(unsigned place)
 {
     struct op *p = lock(place, X, 1, 12);
@@ -393,7 +393,7 @@ static void a_process_is_told_that_a_clients_lock_ran_out(void)
     cancelled_by_who_is_told(2);
 }
 
-/* --- who dies --- */
+/* --- deaths --- */
 
 static void die_remote(double kill, double gone)
 {

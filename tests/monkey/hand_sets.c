@@ -284,7 +284,7 @@ static void a_set_overtakes_a_waiter(void)
     w->token = ++hand_token;
 }
 
-/* --- circles --- */
+/* --- cycles --- */
 
 static struct op *refused_set(void)
 {
@@ -294,7 +294,7 @@ static struct op *refused_set(void)
     return op;
 }
 
-static void a_circle_goes_through_the_second_lock_of_a_set(void)
+static void a_cycle_goes_through_the_second_lock_of_a_set(void)
 {
     unlock(at(lock(0, X, 1, 2), B), 20);
     unlock(at(lock(1, X, 1.5, 2), AX), 10);
@@ -302,7 +302,7 @@ static void a_circle_goes_through_the_second_lock_of_a_set(void)
     refused_set();
 }
 
-static void a_set_is_refused_for_no_circle(void)
+static void a_set_is_refused_for_no_cycle(void)
 {
     unlock(at(lock(0, X, 1, 2), B), 20);
     unlock(at(lock(1, X, 1.5, 2), AX), 10);
@@ -425,8 +425,8 @@ const struct hand_test hand_sets[] = {
     T(a_set_is_overtaken_at_the_lock_that_is_free, FAULT_OVERTAKEN),
     T(who_has_what_a_set_waits_for_passes_it_elsewhere, NONE),
     T(a_set_overtakes_a_waiter, FAULT_OVERTAKEN),
-    T(a_circle_goes_through_the_second_lock_of_a_set, NONE),
-    T(a_set_is_refused_for_no_circle, FAULT_CIRCLE),
+    T(a_cycle_goes_through_the_second_lock_of_a_set, NONE),
+    T(a_set_is_refused_for_no_cycle, FAULT_DEADLOCK),
     T(a_started_set_has_its_result, NONE),
     T(a_set_has_two_results, FAULT_TICKET),
     T(a_set_has_a_result_of_each_lock, FAULT_TICKET),

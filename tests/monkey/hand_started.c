@@ -90,7 +90,7 @@ static void a_granted_result_is_lost(void)
     start(1, X, 5, 0)->empty_ns = AT_MS(900);
 }
 
-/* Waits for 10 ms, behind one who never lets go. */
+/* Waits for 10 ms, behind one that never lets go. */
 static struct op *in_vain(double end)
 {
     struct op *p;

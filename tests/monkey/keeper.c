@@ -2,8 +2,8 @@
  * keeper.c - the bridge of a crew: killed and stopped like everybody else, and
  * started again, at the same address.
  *
- * Not as often as they are: whoever it serves is to come back in between, and
- * the sessions of the dead are to end.
+ * Not as often as they are: its clients are to come back in between, and the
+ * sessions of the dead are to end.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -117,7 +117,7 @@ static void kill_it(struct crew *c)
 }
 
 /* Its death is noted when it is seen: until then it may have done something. */
-static void bury_it(struct crew *c)
+static void reap_it(struct crew *c)
 {
     int status = bridge_reap(&c->keeper.bridge);
 
@@ -147,7 +147,7 @@ static void wake_it(struct crew *c)
     choose_next(c);
 }
 
-bool keeper_kill_healer(struct crew *c, pid_t pid)
+bool keeper_kill_recoverer(struct crew *c, pid_t pid)
 {
     struct keeper *k = &c->keeper;
 
@@ -155,7 +155,7 @@ bool keeper_kill_healer(struct crew *c, pid_t pid)
         k->killed || k->stopped_until != 0 || dice_below(&c->dice, 4) != 0)
         return false;
     kill_it(c);
-    c->tally.healers++;
+    c->tally.recoverers++;
     return true;
 }
 
@@ -172,7 +172,7 @@ void keeper_tend(struct crew *c)
     if (!is_wanted(c))
         return;
     if (k->killed)
-        bury_it(c);
+        reap_it(c);
     else if (k->stopped_until != 0 && now_ns() >= k->stopped_until)
         wake_it(c);
     else if (!k->ready && is_due(c) && dice_below(&c->dice, 40) == 0)

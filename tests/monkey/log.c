@@ -131,9 +131,9 @@ static void add_rest(char *text, size_t room, const struct op *op)
     if (n < room && op->set != 0)
         n += (size_t)snprintf(text + n, room - n, ", %u of set %llx of %u",
             op->set_at + 1u, (unsigned long long)op->set, op->set_n);
-    if (n < room && (op->beat_ms != 0 || op->delay_ms != 0))
-        snprintf(text + n, room - n, ", beat %u delay %u", op->beat_ms,
-            op->delay_ms);
+    if (n < room && (op->heartbeat_ms != 0 || op->delay_ms != 0))
+        snprintf(text + n, room - n, ", heartbeat %u delay %u",
+            op->heartbeat_ms, op->delay_ms);
 }
 
 const char *op_text(const struct op *op)

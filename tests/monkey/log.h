@@ -4,8 +4,8 @@
  *
  * Each worker's place has a log of its own in memory that all share. An
  * operation is one record: its first half is written before the call, its
- * second after it, `end_seq` last. Who is killed leaves a record without an
- * end: the call may have had its effect, or not.
+ * second after it, `end_seq` last. A worker that is killed leaves a record
+ * without an end: the call may have had its effect, or not.
  *
  * A request that was started is one record, too: it begins with enq_start()
  * and ends when its result was read as an event, which is a record as well.
@@ -27,12 +27,12 @@
 #include <sys/types.h>
 
 #define WORKERS 8
-#define JANITOR WORKERS /* the place of who tidies up */
+#define JANITOR WORKERS /* the place of the one that tidies up */
 #define PLACES (WORKERS + 1)
 #define OPS_MAX 16384
 #define LIVES_MAX 8192
 #define STOPS_MAX 1024
-#define BEATS_MAX 4096
+#define HEARTBEATS_MAX 4096
 #define REST_MAX 512
 #define SERVES_MAX 1024
 #define SIGHTINGS_MAX 65536
@@ -83,18 +83,18 @@ struct op {
     uint32_t deaths; /* of bridges, when it began */
     uint64_t set;    /* which its member is; 0 = it is about one lock alone */
     uint64_t given;  /* the lock that the result of a started set names */
-    uint32_t delay_ms, beat_ms;
+    uint32_t delay_ms, heartbeat_ms;
     uint32_t life;
     int32_t result;
     uint8_t kind, mode, key, owner, on_death, place;
-    uint8_t event;   /* its kind, of enum enq_event_kind */
-    uint8_t other;   /* the owner that an event names; OWNERS: none known */
-    bool foreign;    /* about a lock that somebody else holds or waits for */
-    bool started;    /* by enq_start() */
-    bool no_circles; /* nobody is to look for one */
-    bool was_held;   /* by a list just before, if it is foreign */
-    bool whole;      /* of a list: all members of sets in it are written down */
-    bool vague;      /* its result is that of one of its set */
+    uint8_t event;  /* its kind, of enum enq_event_kind */
+    uint8_t other;  /* the owner that an event names; OWNERS: none known */
+    bool foreign;   /* about a lock that somebody else holds or waits for */
+    bool started;   /* by enq_start() */
+    bool no_cycles; /* nobody is to look for one */
+    bool was_held;  /* by a list just before, if it is foreign */
+    bool whole;     /* of a list: all members of sets in it are written down */
+    bool vague;     /* its result is that of one of its set */
     uint8_t set_n, set_at;
 };
 
@@ -105,7 +105,7 @@ struct life {
     int64_t kill_ns;
     int64_t gone_ns; /* it was seen to be gone; 0 = not yet */
     uint64_t gone_seq;
-    uint64_t listens_seq; /* since then it hears of its locks; 0 = not at all */
+    uint64_t listens_seq; /* since then it is told of its locks; 0: never */
     int64_t empty_ns;     /* it had read all events that there were */
     int64_t starved_ns;   /* the library's thread had lacked the CPU so long */
     bool remote;          /* at the other end of a socket: see remote.h */
@@ -139,15 +139,15 @@ struct sighting {
 /* The history of one round. */
 struct book {
     uint32_t compat, strict;
-    uint32_t n_ops[PLACES], n_lives, n_stops, n_beats, n_rest;
+    uint32_t n_ops[PLACES], n_lives, n_stops, n_heartbeats, n_rest;
     uint32_t n_sightings, n_serves, n_deaths; /* of bridges */
     bool stuck; /* somebody did not come to an end */
     int64_t begin_ns;
     int64_t rest_ns, end_ns; /* before, and after, it was seen what is left */
     struct op ops[PLACES][OPS_MAX];
     struct life lives[LIVES_MAX];
-    struct pause stops[STOPS_MAX]; /* somebody was stopped */
-    struct pause beats[BEATS_MAX]; /* the machine was late */
+    struct pause stops[STOPS_MAX];           /* somebody was stopped */
+    struct pause heartbeats[HEARTBEATS_MAX]; /* the machine was late */
     struct rest rest[REST_MAX];
     struct serve serves[SERVES_MAX];
     struct sighting sightings[SIGHTINGS_MAX];
@@ -156,8 +156,9 @@ struct book {
 uint64_t seq_next(void);
 int64_t now_ns(void);
 
-/* By whoever is about to kill it, be it the process itself. False: another one
-   is; his word counts, or a late one would say that it lived for longer. */
+/* By the killer, be it the process itself, just before. False: another one is
+   about to kill it; its word counts, or a late one would say that it lived for
+   longer. */
 bool life_doom(struct life *life);
 
 /* Memory that all children share. */

@@ -56,20 +56,20 @@ void sets_unlock(void);
 /* A started one has its result: of all its members. */
 void sets_take(struct op *first, const struct op *event);
 
-/* --- without waiting: pending.c --- */
+/* --- without waiting: unanswered.c --- */
 
-int64_t pending_patience_ms(void);
-void pending_note(struct op *op);
+int64_t unanswered_patience_ms(void);
+void unanswered_note(struct op *op);
 
-void pending_start(void);
-void pending_cancel(unsigned i);
+void unanswered_start(void);
+void unanswered_cancel(unsigned i);
 /* Of one that has its result. */
-void pending_cancel_late(void);
-/* From now on it hears of its locks. */
-void pending_listen(void);
+void unanswered_cancel_late(void);
+/* From now on it is told of its locks. */
+void unanswered_listen(void);
 /* Reads all events, if there are any; waits for the first so long. */
-void pending_read(int wait_ms);
+void unanswered_read(int wait_ms);
 /* The end: until all have their results. */
-void pending_finish(void);
+void unanswered_finish(void);
 
 #endif

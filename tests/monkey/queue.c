@@ -1,5 +1,5 @@
 /*
- * queue.c - who waits is neither overtaken nor forgotten (see check.h).
+ * queue.c - a waiter is neither overtaken nor forgotten (see check.h).
  */
 #include <stdlib.h>
 
@@ -31,9 +31,9 @@ static bool may_have_lost(const struct op *r, const struct op *w)
 }
 
 /*
- * The order of two grants whose keys overlap is that of their tokens. So who
- * was granted with the smaller token, asked after the other was due, and is
- * kept out by what the other waits for, has overtaken it.
+ * The order of two grants whose keys overlap is that of their tokens. So a
+ * request that was granted with the smaller token, asked after the other was
+ * due, and is kept out by what the other waits for, has overtaken it.
  */
 static bool was_before(const struct story *s, const struct op *r,
     const struct op *w)
@@ -50,7 +50,7 @@ static bool was_before(const struct story *s, const struct op *r,
         r->end_seq < cancel_seq(s, w);
 }
 
-/* A set waits for whoever has something at one of its keys. */
+/* A set waits for all that have something at one of its keys. */
 static bool wants(const struct op *w, const struct op *held)
 {
     for (unsigned i = 0; i < op_members(w); i++)
@@ -59,8 +59,8 @@ static bool wants(const struct op *w, const struct op *held)
     return false;
 }
 
-/* SEMANTICS R6, and R7's exception: whoever holds something there already
-   does not wait behind those who wait for him. */
+/* SEMANTICS R6, and R7's exception: an owner that holds something there
+   already does not wait behind those that wait for it. */
 static bool has_excuse(const struct story *s, const struct op *r,
     const struct op *w)
 {
@@ -194,7 +194,7 @@ static void add_blockers(const struct story *s, const struct op *w,
     }
 }
 
-#define LEAVE_NS 1000 /* who leaves the queue: from now on counts */
+#define LEAVE_NS 1000 /* what leaves the queue from now on counts */
 
 static void add_queued(const struct story *s, const struct op *w,
     struct stretch within, struct stretches *list, int depth)
@@ -258,7 +258,7 @@ static void add_pauses(struct stretches *list, const struct pause *p, size_t n)
 }
 
 /* Calls that do not wait, and took this long, lost the CPU: perhaps with a
-   lock word in hand. */
+   latch in hand. */
 #define SLOW_NS (2 * NS_MS)
 
 static void add_slow_calls(const struct story *s, const struct op *w,
@@ -299,7 +299,7 @@ int64_t check_stalled_ns(const struct story *s, const struct op *w,
     int64_t sum;
 
     add_pauses(&list, s->b->stops, s->b->n_stops);
-    add_pauses(&list, s->b->beats, s->b->n_beats);
+    add_pauses(&list, s->b->heartbeats, s->b->n_heartbeats);
     add_slow_calls(s, w, &list);
     if (list.n > 0)
         qsort(list.at, list.n, sizeof(list.at[0]), by_from);

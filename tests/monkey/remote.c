@@ -1,5 +1,5 @@
 /*
- * remote.c - what is different about those who use the table through a bridge
+ * remote.c - what is different about clients of a bridge
  * (see remote.h).
  */
 #include "remote.h"
@@ -43,8 +43,8 @@ static int64_t lost_ns(const struct story *s, int64_t from, int64_t to)
 {
     int64_t sum = 0;
 
-    for (uint32_t i = 0; i < s->b->n_beats; i++) {
-        const struct pause *p = &s->b->beats[i];
+    for (uint32_t i = 0; i < s->b->n_heartbeats; i++) {
+        const struct pause *p = &s->b->heartbeats[i];
         int64_t a = later(from, p->from_ns), b = sooner(to, p->to_ns);
 
         sum += b > a ? b - a : 0;
@@ -116,7 +116,7 @@ bool remote_may_not_know(const struct story *s, const struct op *op)
         was_there_death(s, op->begin_ns - APART_NS, op->end_ns);
 }
 
-/* Who gives back again what is not there any more, is told that it was done. */
+/* A client that gives back again what is gone is told that it was done. */
 static bool proves_life(const struct story *s, const struct op *deed)
 {
     if (!op_done(deed))
@@ -186,7 +186,7 @@ void remote_end_hold(const struct story *s, struct hold *h)
         return;
     if (h->op->on_death == ENQ_DEATH_KEEP)
         end_kept(s, h);
-    if (h->is_session) /* one of others, too, who took it from the dead */
+    if (h->is_session) /* one of others, too, that took it from the dead */
         h->sure_to_seq = h->sure_to_seq < life_end_seq(s, h->op->life)
             ? h->sure_to_seq
             : life_end_seq(s, h->op->life);

@@ -1,9 +1,9 @@
 /*
- * remote.h - what is different about those who use the table through a bridge.
+ * remote.h - what is different about clients of a bridge.
  *
  * Such a process dies without the table's knowing: its bridge notices, within
  * its grace period, and gives back what was RELEASE. A bridge that is killed
- * ends no lock at once, but who was in the queue has to come back; and a
+ * ends no lock at once, but its waiters have to come back; and a
  * session is over when its client does not in time. What of that has happened
  * is not known here. So:
  *
@@ -62,15 +62,15 @@ bool remote_may_be_twice(const struct story *s, const struct deeds *all,
     const struct op *deed);
 
 /* Ended, and yet no proof that the lock is not there: it was somebody else's,
-   for which a token is needed; or who asked again when his bridge had died was
-   told that it is done, of a lock that another has taken over meanwhile; or it
-   is over by the client's clock, which counts from before the request. */
+   for which a token is needed; or the client asked again when its bridge had
+   died, and was told that it is done, of a lock that another has taken over; or
+   it is over by the client's clock, which counts from before the request. */
 bool remote_proves_no_end(const struct story *s, const struct op *op);
-/* Who gives back another's lock that has run out is told so through a bridge in
-   its holder's stead, whose own answer is then that it was cancelled. */
+/* A client that gives back another's lock that has run out is told so in its
+   holder's stead, whose own answer is then that it was cancelled. */
 bool remote_may_cancel(const struct story *s, const struct op *op);
-/* Said by who had the lock before another took it over, and may live on: about
-   what he had, or has been granted since. */
+/* Said by the holder before another took it over, which may live on: about
+   what it had, or has been granted since. */
 bool remote_is_anothers(const struct story *s, const struct hold *h,
     const struct op *op);
 

@@ -50,11 +50,11 @@ static bool was_promoted_away(const struct story *s, const struct hold *h,
 static bool may_have_run_out(const struct story *s, const struct hold *h,
     const struct op *op)
 {
-    int64_t spare = (h->op->ttl_ms - h->op->beat_ms) * NS_MS;
+    int64_t spare = (h->op->ttl_ms - h->op->heartbeat_ms) * NS_MS;
 
     if (op->end_ns < h->sure_deadline)
         return false;
-    if (h->op->beat_ms == 0 || h->renewed_ns != 0 || h->is_remote)
+    if (h->op->heartbeat_ms == 0 || h->renewed_ns != 0 || h->is_remote)
         return true;
     return spare <= ASLEEP_NS + s->b->lives[op->life].starved_ns +
         check_stalled_ns(s, h->op, h->op->begin_ns, op->end_ns);
@@ -125,7 +125,7 @@ static void check_vague(struct story *s, const struct hold *h,
     const struct op *op, const struct deeds *all)
 {
     if (result_is_gone(op->result) &&
-        (op->life != h->op->life || /* who has adopted it */
+        (op->life != h->op->life || /* the one that has adopted it */
             fault_of_why(s, h, op, all) == FAULTS ||
             was_adopted_meanwhile(s, h, op, all) ||
             remote_may_be_over(s, h, op)))
@@ -229,8 +229,8 @@ static bool had_any_blocker(const struct story *s, const struct op *op)
     return false;
 }
 
-/* Did it speak of a lock of this request? Who has not slept yet does not know
-   its handle. */
+/* Did it speak of a lock of this request? A waiter that has not slept yet does
+   not know its handle. */
 static bool is_about(const struct story *s, const struct op *deed,
     const struct op *op)
 {
@@ -272,8 +272,8 @@ static void check_asking(struct story *s, const struct op *op)
         if (op->wait_ms <= 0 || op->end_ns - op->begin_ns < op->wait_ms * NS_MS)
             story_fault(s, FAULT_EARLY, "%s", op_text(op));
         /* fall through */
-    case ENQ_DEADLOCK: /* for the circle itself see circle.c */
-        if (op->result == ENQ_DEADLOCK && (op->wait_ms == 0 || op->no_circles))
+    case ENQ_DEADLOCK: /* for the cycle itself see cycle.c */
+        if (op->result == ENQ_DEADLOCK && (op->wait_ms == 0 || op->no_cycles))
             story_fault(s, FAULT_RESULT, "%s", op_text(op));
         /* fall through */
     case ENQ_BUSY:
@@ -340,8 +340,8 @@ static const struct op *who_asked(const struct story *s, uint64_t ident)
     return NULL;
 }
 
-/* Who was killed before he had noted its handle: a lock of the dead, that is
-   delayed. */
+/* Its holder was killed before it had noted the handle: a lock of the dead,
+   that is delayed. */
 static bool may_be_delayed(const struct story *s, const struct rest *r)
 {
     for (size_t i = 0; i < s->n_ops; i++) {
@@ -381,7 +381,7 @@ static bool has_reason(const struct story *s, const struct op *op,
         if (s->maybe.at[i].op->ident == r->ident &&
             s->maybe.at[i].to_ns >= s->b->rest_ns &&
             (s->maybe.at[i].mode == r->mode || op->mode == r->mode))
-            return true; /* its own mode: who promoted it died over it */
+            return true; /* its own mode: the promoter died over it */
     return false;
 }
 

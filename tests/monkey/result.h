@@ -11,7 +11,7 @@ struct hold {
     const struct op *op; /* that got it; NULL: there is none */
     uint8_t mode, maybe_mode;
     bool by_death;
-    uint32_t delay_ms; /* as it was asked for, whoever has adopted it */
+    uint32_t delay_ms; /* as it was asked for, also when it was adopted */
     bool is_remote, is_session; /* its holder is; and it ends with a session */
     bool is_adopted;            /* through a bridge */
     uint64_t proof_seq;         /* that lived at least until then */

@@ -3,7 +3,7 @@
  *
  * Each is a history with one fault, which must be found, and no other; and
  * beside many of them the nearest history that has none. More
- * of them are in hand.c, hand_started.c, hand_news.c, hand_sets.c and
+ * of them are in hand.c, hand_started.c, hand_events.c, hand_sets.c and
  * hand_remote.c.
  */
 #include "selftest.h"
@@ -321,7 +321,7 @@ static void a_waiter_sleeps_while_the_machine_stalls(void)
 {
     unlock(lock(0, X, 1, 2), 10);
     waiter(1, X, 5, 75);
-    hand_book->beats[hand_book->n_beats++] =
+    hand_book->heartbeats[hand_book->n_heartbeats++] =
         (struct pause){AT_MS(12), AT_MS(40)};
 }
 
@@ -449,7 +449,7 @@ static void begin(void)
     memset(hand_book->n_ops, 0, sizeof(hand_book->n_ops));
     memset(hand_book->lives, 0, PLACES * sizeof(hand_book->lives[0]));
     hand_book->n_lives = PLACES;
-    hand_book->n_stops = hand_book->n_beats = hand_book->n_rest = 0;
+    hand_book->n_stops = hand_book->n_heartbeats = hand_book->n_rest = 0;
     hand_book->n_sightings = hand_book->n_serves = 0;
     hand_book->compat = COMPAT_ENQUEUE;
     hand_book->strict = 0;
@@ -498,7 +498,7 @@ void selftest(struct book *book, unsigned *passed, unsigned *failed)
     run_all(tests, passed, failed);
     run_all(hand_more, passed, failed);
     run_all(hand_started, passed, failed);
-    run_all(hand_news, passed, failed);
+    run_all(hand_events, passed, failed);
     run_all(hand_sets, passed, failed);
     run_all(hand_remote, passed, failed);
 }

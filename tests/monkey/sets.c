@@ -26,7 +26,7 @@ static void make_lasting(struct op *op)
 
     op->on_death = keep ? ENQ_DEATH_KEEP : ENQ_DEATH_LEASE;
     op->ttl_ms = 3 + (int64_t)player_below(30);
-    op->beat_ms = 0;
+    op->heartbeat_ms = 0;
 }
 
 /* One owner, one patience; and none in the way of another. */
@@ -34,7 +34,7 @@ static bool fits(const struct op *want, unsigned n, struct op *more)
 {
     more->owner = want->owner;
     more->wait_ms = want->wait_ms;
-    more->no_circles = want->no_circles;
+    more->no_cycles = want->no_cycles;
     for (unsigned i = 0; i < n; i++)
         if (at_odds(&want[i], more))
             return false;
@@ -204,7 +204,7 @@ void sets_test(void)
 
 void sets_start(void)
 {
-    int64_t wait_ms = pending_patience_ms();
+    int64_t wait_ms = unanswered_patience_ms();
     struct op want[SET_MOST], *op;
     unsigned n = choose(want, OP_LOCK);
     int rc;
@@ -220,7 +220,7 @@ void sets_start(void)
     choose_ids(op);
     rc = me.p.backend->start_set(op);
     if (rc == ENQ_PENDING && wait_ms != 0) {
-        pending_note(op);
+        unanswered_note(op);
         return;
     }
     end(op, rc);

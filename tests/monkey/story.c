@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "news.h"
+#include "events.h"
 #include "remote.h"
 #include "result.h"
 #include "whole.h"
@@ -25,7 +25,7 @@ const char *const fault_names[FAULTS] = {
     [FAULT_OVERTAKEN] = "a waiter was overtaken beyond the window",
     [FAULT_WINDOW] = "a waiter is due later than the window allows",
     [FAULT_ASLEEP] = "asleep though nothing was in the way",
-    [FAULT_DEATH] = "asleep though whoever was in the way was dead",
+    [FAULT_DEATH] = "asleep though what was in the way was dead",
     [FAULT_LEAK] = "left behind",
     [FAULT_KEPT] = "a lock that was to be kept is gone",
     [FAULT_STUCK] = "did not come to an end",
@@ -33,10 +33,10 @@ const char *const fault_names[FAULTS] = {
     [FAULT_TABLE] = "the table is not clean",
     [FAULT_TICKET] = "a result too many, or of nothing that was started",
     [FAULT_LATE] = "the result of a started request is missing",
-    [FAULT_NEWS] = "an event that cannot be",
+    [FAULT_EVENT] = "an event that cannot be",
     [FAULT_ORDER] = "events of one lock out of order",
     [FAULT_SILENT] = "a lock has ended, and its listener was not told",
-    [FAULT_CIRCLE] = "refused for a circle that cannot have been",
+    [FAULT_DEADLOCK] = "refused for a cycle that cannot have been",
     [FAULT_DELAY] = "given to another within its lock delay",
     [FAULT_SET] = "some locks of a set, and not all of it",
 };
@@ -162,11 +162,11 @@ static void cut_by_rivals(const struct story *s, const struct hold *h,
 }
 
 /*
- * Of two who slept beside each other for a second each may have had the lock
+ * Of two that slept beside each other for a second each may have had the lock
  * without knowing it, and so have been in the way of the other. But either is
- * a fault of its own: who has been granted is awake within ASLEEP_NS. So for
- * the question who slept for too long, a waiter has nothing before that. Who
- * was started had nothing so long before its result was last looked for.
+ * a fault of its own: a granted waiter is awake within ASLEEP_NS. So for the
+ * question which slept for too long, a waiter has nothing before that. A
+ * started one had nothing until its result was last looked for.
  */
 static int64_t woken_ns(const struct story *s, const struct hold *h)
 {
@@ -246,7 +246,7 @@ static void end_of_life(const struct story *s, struct hold *h)
     h->sure_to_seq = min_seq(h->sure_to_seq, life_end_seq(s, h->op->life));
     if (close != NULL && op_ended(close) && !remote)
         gone = min_ns(gone, close->end_ns);
-    if (h->delay_ms > 0) /* which begins when it is buried */
+    if (h->delay_ms > 0) /* which begins when it is reaped */
         gone = add_ns(gone, DEATH_NS + h->delay_ms * NS_MS);
     if (gone < h->maybe_to_ns) {
         h->maybe_to_ns = gone;
@@ -259,7 +259,7 @@ static void close_hold(struct story *s, struct hold *h, const struct deeds *all)
     if (h->op == NULL)
         return;
     end_of_life(s, h);
-    news_check_told(s, h, emit(s, h), all);
+    event_check_told(s, h, emit(s, h), all);
     result_check_kept(s, h);
     h->op = NULL;
 }
@@ -293,7 +293,7 @@ static void open_hold(struct story *s, struct hold *h, const struct op *op,
     };
     h->earliest_deadline = h->sure_deadline;
     remote_begin_hold(s, h, all);
-    if (op->beat_ms > 0)
+    if (op->heartbeat_ms > 0)
         h->maybe_deadline = add_ms(s->over_ns[op->life], op->ttl_ms);
     if (op_done(op)) {
         h->sure_seq = op->end_seq;
@@ -306,7 +306,7 @@ static void open_hold(struct story *s, struct hold *h, const struct op *op,
 }
 
 /* One with a lock delay that has ended goes on being in the way for a while,
-   whoever is told so. */
+   whichever caller is told so. */
 static bool is_delayed(const struct hold *h, const struct op *op)
 {
     return h->delay_ms > 0 && op_ended(op) &&
@@ -330,7 +330,7 @@ static void note_renew(const struct story *s, struct hold *h,
     int64_t least = add_ms(op->begin_ns, op->ttl_ms);
     int64_t most = add_ms(op_over_ns(s, op), op->ttl_ms);
 
-    if (h->op->beat_ms > 0)
+    if (h->op->heartbeat_ms > 0)
         most = max_ns(most, h->maybe_deadline);
     if (op_done(op)) {
         h->earliest_deadline = min_ns(h->earliest_deadline, h->sure_deadline);
@@ -429,8 +429,8 @@ static bool was_over(const struct story *s, const struct op *op, uint64_t seq)
     return gone != 0 && gone < seq && !remote_is(s, op->life);
 }
 
-/* Who began before to do away with it may have done so after it was taken
-   over, most of all if he was killed. */
+/* A process that began before to do away with it may have done so after it
+   was taken over, most of all if it was killed. */
 static void note_late_releases(const struct story *s, struct hold *h,
     const struct op *const *before, const struct op *adopt)
 {
@@ -448,15 +448,15 @@ static void tell_deed(struct story *s, struct hold *h, const struct op *op,
         close_hold(s, h, all);
         if (op_may_be_done(op) || op->result == ENQ_CANCELLED)
             open_hold(s, h, op, all);
-        news_check_started(s, op, all);
+        event_check_started(s, op, all);
     } else if (op->kind == OP_ADOPT) {
         note_adopt(s, h, op, all);
         if (h->op == op)
             note_late_releases(s, h, all->ops, op);
         result_check_adopt(s, op, all);
     } else if (op->kind == OP_EVENT || op->kind == OP_CANCEL) {
-        news_check(s, h, op, all);
-        if (h->op != NULL && news_is_end(op) && !remote_is_anothers(s, h, op))
+        event_check(s, h, op, all);
+        if (h->op != NULL && event_is_end(op) && !remote_is_anothers(s, h, op))
             note_release(s, h, op);
     } else if (h->op != NULL) {
         result_check(s, h, op, all);

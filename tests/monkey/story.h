@@ -28,7 +28,7 @@
    is added to each ttl, and what waking up takes (P7). */
 #define TTL_LATE_NS (20 * NS_MS)
 
-/* P3: who can go, goes within this time; P4: after a death within that. */
+/* P3: what can go, goes within this time; P4: after a death within that. */
 #define ASLEEP_NS (50 * NS_MS)
 #define DEATH_NS (100 * NS_MS)
 
@@ -67,15 +67,15 @@ enum fault {
     FAULT_KEPT, /* a lock that was to be kept is gone */
     FAULT_STUCK,
     FAULT_CRASH,
-    FAULT_TABLE,  /* the table itself is not clean */
-    FAULT_TICKET, /* a result too many, or of nothing that was started */
-    FAULT_LATE,   /* a result that is missing */
-    FAULT_NEWS,   /* an event that cannot be */
-    FAULT_ORDER,  /* events of one lock out of order */
-    FAULT_SILENT, /* a lock has ended, and its listener was not told */
-    FAULT_CIRCLE, /* there was no circle */
-    FAULT_DELAY,  /* given to another before its lock delay was over */
-    FAULT_SET,    /* some of a set, and not all of it */
+    FAULT_TABLE,    /* the table itself is not clean */
+    FAULT_TICKET,   /* a result too many, or of nothing that was started */
+    FAULT_LATE,     /* a result that is missing */
+    FAULT_EVENT,    /* an event that cannot be */
+    FAULT_ORDER,    /* events of one lock out of order */
+    FAULT_SILENT,   /* a lock has ended, and its listener was not told */
+    FAULT_DEADLOCK, /* there was no cycle */
+    FAULT_DELAY,    /* given to another before its lock delay was over */
+    FAULT_SET,      /* some of a set, and not all of it */
     FAULTS
 };
 

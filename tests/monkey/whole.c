@@ -1,8 +1,8 @@
 /*
  * whole.c - of a set of locks all or none (see whole.h).
  *
- * That a member is there, though its taker was killed before he was told, is
- * known from whoever took it over, or away, after it was seen to be held; or
+ * That a member is there, though its taker was killed before it was told, is
+ * known when another took it over, or away, after it was seen to be held; or
  * as it is there at rest. From then on all others are held for sure, which the
  * rules for any lock judge: exclusion, what is to be kept, and that it is in
  * each list.
@@ -145,7 +145,7 @@ static void check_lists(struct story *s, const struct span *span)
             check_listed(s, span, s->ops[i]);
 }
 
-/* --- who waits, or was refused, holds nothing --- */
+/* --- what waits, or was refused, holds nothing --- */
 
 static const struct op *asked_with(const struct story *s, uint64_t ident)
 {
@@ -157,7 +157,7 @@ static const struct op *asked_with(const struct story *s, uint64_t ident)
     return NULL;
 }
 
-/* Who was killed while he wrote a sighting down has left it without a lock. Of
+/* A process killed while it wrote a sighting down left it without a lock. Of
    one that was cancelled that may be: perhaps it was granted before. */
 static bool never_held(const struct op *op)
 {
@@ -179,7 +179,7 @@ static void check_sightings(struct story *s)
     }
 }
 
-/* --- who is cancelled at one of its locks, is --- */
+/* --- a set that is cancelled at one of its locks, is --- */
 
 static bool ends_wait(const struct op *deed)
 {

@@ -9,7 +9,7 @@
 void whole_begin(struct story *s);
 
 /*
- * A member of a set whose taker died in the call, that outlives him: was the
+ * A member of a set whose taker died in the call, that outlives it: was the
  * set granted for all that is known of the others? Then it is held for sure
  * since that moment; else nothing is set.
  */

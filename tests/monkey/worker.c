@@ -1,5 +1,5 @@
 /*
- * worker.c - who plays (see worker.h).
+ * worker.c - a worker (see worker.h).
  */
 #include <signal.h>
 #include <stdio.h>
@@ -17,20 +17,6 @@ struct op *backend_op;
 
 /* --- chance and time --- */
 
-uint64_t dice_roll(uint64_t *dice)
-{
-    uint64_t z = *dice += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-uint64_t dice_below(uint64_t *dice, uint64_t n)
-{
-    return dice_roll(dice) % n;
-}
-
 uint64_t player_below(uint64_t n)
 {
     return dice_below(&me.dice, n);
@@ -43,8 +29,8 @@ void nap_us(uint64_t us)
 
 /* --- asking for a lock --- */
 
-/* Whoever holds something, or may be granted it behind his back, does not wait
-   for long: others may wait for him. */
+/* A process that holds something, or may be granted it unseen, does not wait
+   for long: others may wait for it. */
 static bool is_awaited(void)
 {
     return me.n + me.n_pending > 0;
@@ -108,9 +94,9 @@ static void some_care(struct op *op)
         op->delay_ms = 1 + (uint32_t)player_below(8);
     if (d == 3 || d == 4) {
         op->ttl_ms = 60 + (int64_t)player_below(40);
-        op->beat_ms = 1 + (uint32_t)player_below(8);
+        op->heartbeat_ms = 1 + (uint32_t)player_below(8);
     }
-    op->no_circles = player_below(8) == 0;
+    op->no_cycles = player_below(8) == 0;
 }
 
 struct op player_request(void)
@@ -274,8 +260,8 @@ static void do_break(const struct seen *x)
         player_end(op, me.p.backend->unlock(op, x->handle, token));
 }
 
-/* A client finds his own, when his session has ended with its bridge: what he
-   does from then on he does with what he has adopted. */
+/* A client finds its own, when its session has ended with its bridge: what it
+   does from then on it does with what it has adopted. */
 static void forget_as_it_was(uint64_t ident)
 {
     for (unsigned i = me.n; i-- > 0;)
@@ -365,12 +351,12 @@ static void linger(void)
 
 /* Most listen from the start, some begin to later; some only want to know what
    has become of their requests. */
-static void hear(void)
+static void receive_events(void)
 {
     if (player_below(100) == 0)
-        pending_listen();
+        unanswered_listen();
     if (me.fd >= 0 || me.n_pending > 0)
-        pending_read(player_below(40) == 0 ? 1 + (int)player_below(4) : 0);
+        unanswered_read(player_below(40) == 0 ? 1 + (int)player_below(4) : 0);
 }
 
 /* Left to run out, and never asked about: that must be told. */
@@ -405,13 +391,13 @@ static void play_with_pending(void)
     uint64_t d = player_below(8);
 
     if (d == 0)
-        pending_cancel_late();
+        unanswered_cancel_late();
     else if (me.n_pending == PENDING_MAX || (me.n_pending > 0 && d < 4))
-        pending_cancel((unsigned)player_below(me.n_pending));
+        unanswered_cancel((unsigned)player_below(me.n_pending));
     else if (player_below(4) == 0)
         sets_start();
     else
-        pending_start();
+        unanswered_start();
 }
 
 /* All that only the library can do. */
@@ -443,7 +429,7 @@ static void play(void)
     else
         do_lock();
     if (me.p.backend->full)
-        hear();
+        receive_events();
     linger();
 }
 
@@ -480,7 +466,7 @@ static _Noreturn void go(void)
     struct op *op;
 
     if (me.n_pending > 0 && player_below(4) != 0)
-        pending_finish();
+        unanswered_finish();
     while (me.n > 0 && !me.full && player_below(4) != 0)
         player_unlock(me.n - 1);
     if (!me.p.backend->full)
@@ -504,7 +490,7 @@ void worker_run(const struct part *part)
 {
     enter(part);
     if (part->backend->full && player_below(3) != 0)
-        pending_listen();
+        unanswered_listen();
     while (playing() && !log_is_nearly_full())
         play();
     while (playing())

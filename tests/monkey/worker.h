@@ -1,10 +1,11 @@
 /*
- * worker.h - who plays: random operations until told to stop, or killed.
+ * worker.h - a worker: random operations until told to stop, or killed.
  */
 #ifndef MONKEY_WORKER_H
 #define MONKEY_WORKER_H
 
 #include "backend.h"
+#include "lib/dice.h"
 
 enum phase_of_round {
     ROUND_PLAY,
@@ -20,10 +21,10 @@ enum sight {
     SIGHT_EXPIRED,
     SIGHT_EXPIRING,
     SIGHT_LOST,
-    SIGHT_TAKEN, /* lost to a promotion, with the name of who has it */
+    SIGHT_TAKEN, /* lost to a promotion, with the name of its new owner */
     SIGHT_BLOCKING,
-    SIGHT_CIRCLE,
-    SIGHT_BEAT,
+    SIGHT_DEADLOCK,
+    SIGHT_HEARTBEAT,
     SIGHT_DELAY,
     SIGHT_SET,         /* was granted */
     SIGHT_SET_WAITED,  /* it had to wait for that */
@@ -36,8 +37,8 @@ enum sight {
 };
 
 /*
- * Most live for some ms only. But what time brings, an end of a ttl, news of
- * it, the result of a request, needs some who have seen more: the processes at
+ * Most live for some ms only. But what time brings, an end of a ttl, the event
+ * of it, the result of a request, needs some that have seen more: the processes at
  * the first places are chosen an eighth as often, and spared as often where
  * several die at once.
  */
@@ -70,8 +71,6 @@ struct part {
     uint64_t seed;
 };
 
-uint64_t dice_roll(uint64_t *dice);
-uint64_t dice_below(uint64_t *dice, uint64_t n);
 void nap_us(uint64_t us);
 
 /* Neither of them returns. */

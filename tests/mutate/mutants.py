@@ -53,7 +53,7 @@ class Mutant:
         return source[:self.begin] + self.new + source[self.end:]
 
     def shown(self, source):
-        """LINE: OLD -> NEW, for who looks at it"""
+        """LINE: OLD -> NEW, for a reader"""
         def short(text):
             return ' '.join(text.split())[:70]
         line = source.count('\n', 0, self.begin) + 1

@@ -46,7 +46,7 @@ class Running:
         env = dict(os.environ, BUILD=to, CK_TIMEOUT_MULTIPLIER='3',
                    LOCKCTL=os.path.join(to, 'debug/lockctl'), TMPDIR=self.files)
         for name in ('ENQ_SPACE', 'ENQ_OWNER', 'ENQ_CRASH', 'ENQ_STOP',
-                     'ENQ_TICK_MS', 'MAKEFLAGS'):
+                     'ENQ_TICK_MS', 'ENQ_TICK_FOUND', 'MAKEFLAGS'):
             env.pop(name, None)
         env.update(suite.env)
         if only:

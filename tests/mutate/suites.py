@@ -69,10 +69,9 @@ def is_about(unit, stem):
 def named_after(path, units):
     """The units that are about just this source."""
     directory, stem = os.path.split(path[:-2])
-    if directory == 'tools/bridge':
-        return []
-    if directory == 'src/remote':
-        return [u for u in units if is_about(u, 'remote_' + stem)]
+    folder = os.path.basename(directory)
+    if folder in ('channel', 'remote', 'bridge'):
+        return [u for u in units if is_about(u, f'{folder}_{stem}')]
     return [u for u in units if is_about(u, stem)] + \
         ABOUT.get(stem, '').split()
 

@@ -6,52 +6,61 @@ the source come first, then those of its directory, cheap ones before dear.
 # Of a unit suite: what it is about, by the source's name, where that is not
 # plain from its own (check_NAME and check_NAME_*).
 ABOUT = {
-    'attempt': 'lock open threads slab',
+    'acquisition': 'lock open threads slab',
     'audit': 'header',
-    'away': 'with fork remote',
-    'beat': 'event',
-    'graph': 'circle cycle',
-    'helper': 'desk event start_threads thread',
+    'await': 'remote remote_leader_threads channel_link',
+    'forward': 'with fork remote',
+    'heartbeat': 'event',
+    'bell': 'event heartbeat start',
+    'graph': 'cycle deadlock',
+    'wait_graph': 'cycle deadlock',
+    'greet': 'remote_suspect remote',
+    'helper': 'async event start_threads thread',
     'life': 'token',
+    'look': 'one',
     'open': 'file stranger',
     'options': 'open lock',
     'map': 'attach file ended',
     'tie': 'host attach',
     'ended': 'life process',
-    'sys': 'time word lag',
+    'sys': 'time latch lag',
     'bypass': 'lag start',
-    'serve': 'start lag',
-    'change': 'convert token',
-    'check': 'heal header',
+    'grant_scan': 'start lag',
+    'transition': 'convert token',
+    'check': 'recover header',
+    'reap': 'slab told orphan',
     'entry': 'token ring peer',
-    'grip': 'inherit',
-    'judge': 'lock',
+    'pin': 'inherit',
+    'conflict': 'lock',
     'journal': 'set_faults',
-    'notice': 'event told',
+    'lock_event': 'event told',
     'page': 'slab hoard index',
     'slab': 'hoard',
-    'start': 'desk',
-    'request': 'pending',
+    'start': 'async',
+    'started': 'start async',
+    'next': 'event told',
+    'attachment': 'fork open remote',
+    'request': 'pending ids',
     'session': 'life fork orphan',
-    'survey': 'look header',
-    'tell': 'told',
+    'table_scan': 'look header',
+    'copy_out': 'told',
     'watch': 'event',
-    'blockers': 'circle told',
+    'blockers': 'cycle deadlock told',
     'plain': 'scan',
     'user': 'process stranger',
 }
 
 # These take seconds: they come after what does not.
-DEAR = frozenset('index hold remote remote_suspect pending call lease told '
-                 'cycle event desk spec_form inherit'.split())
+DEAR = frozenset('index hold remote remote_suspect pending notify lease told '
+                 'cycle deadlock event async spec_form inherit'.split())
 
 # These are played once more with nothing looked at by the clock, as tests/run
 # does: a wake-up that is missing shows.
-STILL = frozenset('lock start set set_wait desk event lease inherit delay threads '
+STILL = frozenset('lock start set set_wait async event lease inherit delay threads '
                   'scenarios'.split())
 
 # What of the bridge is about others at the same space: they take a minute.
-PAIRED = frozenset('peer left roll session tag'.split())
+PAIRED = frozenset('peer left registry session tag'.split())
 
 # By the directory: units, then what takes longer.
 OF = {
@@ -60,19 +69,22 @@ OF = {
     'src/wire': 'scan text value frame peer remote_start wire model-tcp',
     'src/segment': 'attach file header heirs host open stranger abandon '
                    'look scenarios model',
-    'src/sync': 'life thread word reclaim time lag process abandon lock start '
+    'src/sync': 'life thread latch tick reclaim time lag process abandon lock start '
                 'threads fork orphan sim scenarios',
     **dict.fromkeys(
         ('src/store', 'src/lock', 'src/wait', 'src/recovery'),
-        'lock set_wait look heal threads set_threads circle token '
-        'convert scope set orphan set_faults start '
+        'lock set_wait look recover threads set_threads cycle deadlock '
+        'token convert scope set orphan set_faults start '
         'sim scenarios model'),
-    'src/remote': 'peer remote_start remote_held remote_address remote_link '
-                  'remote_threads remote_baton_threads scenarios-unix '
-                  'model-tcp remote remote_suspect lockctl/remote',
+    **dict.fromkeys(('src/channel', 'src/remote'),
+        'peer remote_start remote_held channel_address channel_link '
+        'remote_threads remote_leader_threads scenarios-unix '
+        'model-tcp remote remote_suspect lockctl/remote'),
+    'src/async': 'async event heartbeat start set threads thread with hoard '
+                 'scenarios sim',
     'src/api': 'lock open look start set threads set_wait with hoard moment '
                'quoted orphan host convert abandon delay scenarios model sim',
-    'tools/bridge': 'wire scenarios-unix model-tcp threads-wire '
+    'tools/bridge': 'wire memory scenarios-unix model-tcp threads-wire '
                     'lockctl/remote net',
 }
 
@@ -84,9 +96,11 @@ RACES = {
     **dict.fromkeys(
         ('src/store', 'src/lock', 'src/wait', 'src/recovery'),
         'threads-tsan set_threads-tsan hoard_threads-tsan'),
-    'src/api': 'threads-tsan start_threads-tsan set_threads-tsan',
-    'src/remote': 'remote_threads-tsan remote_baton_threads-tsan',
-    'tools/bridge': 'wire-asan',
+    **dict.fromkeys(('src/async', 'src/api'),
+        'threads-tsan start_threads-tsan set_threads-tsan'),
+    **dict.fromkeys(('src/channel', 'src/remote'),
+        'remote_threads-tsan remote_leader_threads-tsan'),
+    'tools/bridge': 'wire-asan threads-wire-tsan',
 }
 
 # A suite that is not a unit: its program, what that is given, what stands
@@ -106,6 +120,10 @@ MORE = {
              ['tests/wire/pair.py', 'pair']),
     'threads-wire': (['debug/enq-bridge', 'debug/lockctl'],
                      ['tests/wire/threads.py', 'threads']),
+    'threads-wire-tsan': (['tsan/enq-bridge'],
+                          ['tests/wire/threads_tsan.sh']),
+    'memory': (['debug/enq-bridge', 'debug/lockctl'],
+               ['tests/wire/memory.py', 'memory']),
     'lockctl/remote': (['debug/lockctl', 'debug/enq-bridge'],
                        ['tests/lockctl/remote.sh']),
     'wire-asan': (['asan/enq-bridge', 'asan/lockctl'],

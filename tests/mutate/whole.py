@@ -103,7 +103,7 @@ class Whole:
         self.unsound = []
 
     def look(self, tree, check):
-        """(word, suites): what the check saw, and who."""
+        """(word, suites): what the check saw, and which suites did."""
         one = Running(check, tree, self.limit, self.alone)
         try:
             word = one.ended()
@@ -120,7 +120,7 @@ class Whole:
         return suite in self.look(tree, check)[1]
 
     def prove_sound(self):
-        """It passes without a mutant, once; who does not proves nothing."""
+        """It passes without a mutant, once; or else it proves nothing."""
         tree = os.path.join(self.ours, 'sound')
         plant(self.build, tree)
         begin = time.monotonic()

@@ -1,13 +1,13 @@
 """death.py - the bridge itself ends: killed, told to stop, or stopped.
 
-No lock ends with it. Those who waited are cut off and ask the next one again.
+No lock ends with it. Waiters are cut off and ask the next bridge again.
 """
 import os
 import random
 import signal
 import time
 
-from crowd import Crowd, Turns
+from many import Clients, Turns
 from peer import KINDS, encode, new_id
 from scenarios import add
 
@@ -60,7 +60,7 @@ def killed_with_waiters(world, kind):
     asked = [(uuid, peer.asked) for peer, uuid in turns.wants.items()]
     world.wait_for_waiters(MANY)
     world.kill()
-    turns.crowd.run(5, lambda: len(turns.cut) == MANY, 'all are cut off')
+    turns.clients.run(5, lambda: len(turns.cut) == MANY, 'all are cut off')
     assert len(world.rows()) == KEYS, 'locks ended with the bridge'
     world.start()
     world.wait_for_waiters(0)
@@ -73,8 +73,8 @@ def killed_with_waiters(world, kind):
 
 
 def stops_with_waiters(world, kind):
-    """Who has no session is told; all are cut off; new ones are not let
-    hang."""
+    """Clients without a session are told; all are cut off; new ones are not
+    let hang."""
     held = _hold(world)
     told, ended = [], []
 
@@ -85,16 +85,16 @@ def stops_with_waiters(world, kind):
             assert value['RC'] == '4' and 'stopping' in value['MSG'], value
             told.append(peer)
 
-    crowd = Crowd(heard)
+    clients = Clients(heard)
     for i in range(200):
         peer = world.peer(kind, 'tcp' if i % 2 else 'unix',
                           **({'grace': 1000} if kind == 'session' else {}))
         peer.ask('d%d' % (i % KEYS), 120000)
-        crowd.add(peer)
+        clients.add(peer)
     world.wait_for_waiters(200)
     begin = time.monotonic()
     world.process.terminate()
-    crowd.run(5, lambda: len(ended) == 200, 'all are cut off')
+    clients.run(5, lambda: len(ended) == 200, 'all are cut off')
     assert len(told) == (0 if kind == 'session' else 200), len(told)
     for peer, _ in held:
         peer.ends(5)
@@ -108,11 +108,11 @@ def stops_with_waiters(world, kind):
         raise AssertionError('somebody listens')
     world.start()
     _give_back(world, held)
-    crowd.close()
+    clients.close()
 
 
 def stops_with_unread(world):
-    """Who does not read holds nobody up."""
+    """A client that does not read holds nobody up."""
     peer = world.peer('legacy', 'unix')
     half = world.peer()
     half.socket.sendall(b'{"OP":')
@@ -129,7 +129,7 @@ def stops_with_unread(world):
 
 
 def stood_still(world, kind):
-    """Whoever asked it meanwhile has an answer then."""
+    """All that asked it meanwhile have an answer then."""
     peer, other = world.peer(kind), world.peer(kind, 'unix')
     os.kill(world.process.pid, signal.SIGSTOP)
     try:
@@ -151,7 +151,7 @@ class Busy:
 
     def __init__(self, world, kind, n):
         self.world, self.kind, self.turns, self.n_turns = world, kind, {}, 0
-        self.crowd, self.keep_on = Crowd(self.heard), True
+        self.clients, self.keep_on = Clients(self.heard), True
         self.cut = [self.Turn() for _ in range(n)]
 
     class Turn:
@@ -168,7 +168,7 @@ class Busy:
             turn.peer, turn.session = peer, peer.session
             peer.asked = turn.asked if turn.asked is not None else {}
             self.turns[peer] = turn
-            self.crowd.add(peer)
+            self.clients.add(peer)
             self.next(turn)
         self.cut = []
 
@@ -176,7 +176,7 @@ class Busy:
         """What was not answered, or else another lock."""
         if turn.uuid is None and not self.keep_on:
             self.turns.pop(turn.peer)
-            self.crowd.drop(turn.peer)
+            self.clients.drop(turn.peer)
         elif turn.is_held:
             self.send(turn, turn.peer.unlock_request(turn.uuid))
         else:
@@ -223,15 +223,15 @@ def killed_when_busy(world, kind):
     for _ in range(8):
         busy.connect()
         until = time.monotonic() + random.uniform(0.02, 0.2)
-        busy.crowd.run(5, lambda end=until: time.monotonic() > end, 'time')
+        busy.clients.run(5, lambda end=until: time.monotonic() > end, 'time')
         world.kill()
-        busy.crowd.run(5, lambda: len(busy.cut) == 40, 'all are cut off')
+        busy.clients.run(5, lambda: len(busy.cut) == 40, 'all are cut off')
         world.start()
     busy.connect()
-    busy.crowd.run(5, lambda: busy.n_turns > 400, 'they have turns')
+    busy.clients.run(5, lambda: busy.n_turns > 400, 'they have turns')
     busy.keep_on = False
-    busy.crowd.run(20, lambda: not busy.turns, 'none hangs')
-    busy.crowd.close()
+    busy.clients.run(20, lambda: not busy.turns, 'none hangs')
+    busy.clients.close()
 
 
 for _kind in KINDS:

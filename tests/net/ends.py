@@ -22,7 +22,7 @@ def _victim(world, kind, transport):
 
 
 def _is_told(peer):
-    """Who has closed its half only is not left waiting for ever."""
+    """A client that has closed only its half is not left waiting for ever."""
     if peer.socket.fileno() >= 0:
         assert peer.ends() < 1000 * NOTICED_S
         peer.close()
@@ -66,7 +66,7 @@ def while_it_waits(world, end, kind, transport):
 
 
 def before_it_reads_the_reply(world, end, kind, transport):
-    """Granted or not: the table and those who ask it later agree."""
+    """Granted or not: the table and all that ask it later agree."""
     peer = _victim(world, kind, transport)
     uuid = peer.ask('reply')
     end(peer)
@@ -85,8 +85,8 @@ def before_it_reads_the_reply(world, end, kind, transport):
 
 
 def while_it_holds(world, end, kind, transport):
-    """Who has no session gives back by another connection; a session's goes to
-    the next when its grace is over."""
+    """Without a session its lock is given back by another connection; a
+    session's goes to the next when its grace is over."""
     peer, next_one = _victim(world, kind, transport), world.peer()
     grant = peer.lock('hold')
     end(peer)

@@ -1,9 +1,9 @@
-"""greedy.py - who asks for more than others, below all limits of his own.
+"""greedy.py - clients that ask for more than others, below all their limits.
 
-Many who do not read, which together would take gigabytes; one who says all that
-he wants at once. Meanwhile another client's requests are timed; what is judged
-is how long the bridge worked before it answered, as the rest is the machine's
-(P9).
+Many that do not read, which together would take gigabytes; one that sends all
+its requests at once. Meanwhile another client's requests are timed; what is
+judged is how long the bridge worked before it answered, as the rest is the
+machine's (P9).
 """
 import json
 import os
@@ -17,7 +17,7 @@ from scenarios import add
 from world import FRESH_MS
 
 CLIENTS = 400
-BYTES = 900 << 10  # that each leaves unread: below his own limit
+BYTES = 900 << 10  # that each leaves unread: below its own limit
 RSS_KIB = 160 << 10
 WORK_MS = 10  # of the bridge, before it answers somebody else
 
@@ -89,7 +89,7 @@ add('400 clients that leave 0.9 MiB unread each take a bounded memory',
     unread_of_all, world='greedy')
 
 
-# --- one who says all at once ---
+# --- one that asks all at once ---
 
 WAITS = 10000  # which a session may have, and each is dear in a long queue
 OPTIONS = ['--max-waits', str(WAITS)]
@@ -180,7 +180,7 @@ def pipelined_by_many(world):
         worked.append(work)
         if work < 0.5 and len(worked) > 20:
             break  # all is served
-    print('%d answers beside %d who talk' % (len(took), TALKERS))
+    print('%d answers beside %d that talk' % (len(took), TALKERS))
     _tell('waits', took)
     most = max(worked)
     print('the bridge worked for %.1f ms at most' % most)

@@ -1,7 +1,7 @@
-"""limits.py - who asks for too much, or takes too long, and who does not read.
+"""limits.py - clients that ask too much, take too long, or do not read.
 
 The bridge of these scenarios has small limits. Each ends with an error that
-names it; whoever else is there does not notice.
+names it; the other clients do not notice.
 """
 import fcntl
 import socket
@@ -167,7 +167,7 @@ def _may_join(world, transport):
     return True
 
 
-# --- who does not read ---
+# --- clients that do not read ---
 
 def _fill(world, peer, text, most):
     """Sends until it is cut; how many bytes."""
@@ -302,7 +302,7 @@ def behind_a_list(world, kind, transport):
 
 
 def lists_of_another(world, kind):
-    """Who asks for many lists waits for them himself."""
+    """The client that asks for many lists is the one that waits for them."""
     holder, asked = many_locks(world, 3000)
     hog, peer = _peer(world, kind, 'unix'), _peer(world, 'legacy', 'unix')
     begin = time.monotonic()
@@ -357,7 +357,7 @@ def unread_events(world, transport):
 # --- sessions that say nothing ---
 
 def silent(world, transport):
-    """Whoever says something now and then stays."""
+    """A client that says something now and then stays."""
     quiet = world.peer('session', transport, grace=100)
     alive = world.peer('session', transport, grace=100)
     gone, kept = quiet.lock('quiet'), alive.lock('alive')

@@ -31,7 +31,7 @@ def lock(world, peer, cut):
 
 
 def wait(world, peer, cut):
-    """It keeps its place: who came later comes later."""
+    """It keeps its place: a later one comes later."""
     holder, later = world.peer(), world.peer()
     held = holder.lock('place')
     uuid = peer.ask('place', 60000)
@@ -65,7 +65,7 @@ def granted_meanwhile(world, peer, cut):
 
 
 def unlock(world, peer, cut):
-    """Whoever has the lock by then keeps it."""
+    """The holder by then keeps the lock."""
     grant = peer.lock('back')
     world.judge.ends(grant.uuid)
     request = peer.unlock_request(grant.uuid)

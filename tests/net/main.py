@@ -18,7 +18,7 @@ import limits  # noqa: F401
 import short  # noqa: F401
 import slow
 import greedy
-import crowd  # noqa: F401
+import many  # noqa: F401
 import death  # noqa: F401
 import outage  # noqa: F401
 import suspect

@@ -45,7 +45,7 @@ class Proxy:
                 _reset(pipe.source)
             self.pipes = []
 
-    def heal(self):
+    def recover(self):
         self.held, self.refuses = set(), False
         self.delay = {'up': 0, 'down': 0}
 
@@ -102,7 +102,7 @@ class Proxy:
         except OSError:
             data = b''
         if data == b'' and pipe.way in self.held:
-            return  # who has gone has not been seen to
+            return  # the end that has gone has not been seen to
         if data == b'':
             self.drop(pipe)
         else:

@@ -5,7 +5,7 @@ seen of the locks. It brings about one fault in one phase of a request and
 states what becomes of it. Then these hold, after each of them:
 
 - no lock was granted to two at a time, and tokens grow (judge.py);
-- who was told that he holds a lock does hold it, as lockctl sees it: a
+- a client that was told it holds a lock does hold it, as lockctl sees it: a
   process of its own, which knows nothing of the bridge;
 - nothing is left: no lock that nobody was told of, no request that waits;
 - nobody hangs: each call of a client has an end, and so has each scenario;

@@ -15,7 +15,7 @@ NOFILE = 40
 
 
 def _until_full(world, transport):
-    """Clients, the last of which are not let in; those who are."""
+    """Clients, the last of which are not let in; those that are."""
     served, waiting = [], []
     for _ in range(2 * NOFILE):
         try:
@@ -40,8 +40,8 @@ def _until_full(world, transport):
 
 
 def full(world, transport):
-    """Who is in stays served; who is outside comes in when there is room; and
-    the bridge does not run in circles meanwhile."""
+    """Clients that are in stay served; the others come in when there is room;
+    and the bridge does not run in cycles meanwhile."""
     served, waiting = _until_full(world, transport)
     begin, cpu = time.monotonic(), world.cpu_ms()
     while time.monotonic() - begin < 1:

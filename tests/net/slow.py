@@ -1,4 +1,4 @@
-"""slow.py - who reads slowly is served, who does not read at all is cut off.
+"""slow.py - a slow reader is served, a client that does not read is cut off.
 
 A list is asked for that no buffer of the kernel takes: the window closes, and
 the bridge cannot write for as long as its client does something else.

@@ -3,9 +3,9 @@ it takes for its own what the table has given to another.
 
 A holder (a process, holder.py) has RELEASE locks of each kind, and a LEASE, and
 asks all the time whether they are its own. For each RELEASE lock somebody waits
-in the table itself, who notes when it was granted. A fault lasts until the locks
-have gone to others, or ends in time; what is said of each lock is then compared
-with the truth of the table.
+in the table itself, and notes when it was granted. A fault lasts until the
+locks have gone to others, or ends in time; what is said of each lock is then
+compared with the truth of the table.
 """
 import ctypes
 import json
@@ -25,7 +25,7 @@ from world import BUILD, prepare_child
 LIBRARY = os.path.join(BUILD, 'release/libenq.so')
 HERE = os.path.dirname(os.path.abspath(__file__))
 GRACE_S = 1.0
-# Of the bridge: who is silent for three times this is taken for gone.
+# Of the bridge: a client that is silent for three times this is taken for gone.
 KEEPALIVE_MS = 300
 OPTIONS = ['--keepalive', str(KEEPALIVE_MS)]
 MANY_S = 30  # nothing is judged by it
@@ -160,6 +160,15 @@ class Case:
         self.wait_for_others()
         self.end()
 
+    def end_as_decided(self):
+        """The bridge has said whose they are."""
+        within(MANY_S, lambda: self.holder.says(OK) or
+               self.holder.says(OWNERDIED), 'it is decided')
+        if self.none_is_granted():
+            self.end_ours()
+        else:
+            self.end_lost()
+
     def end(self):
         for other in self.others:
             other.end()
@@ -188,6 +197,10 @@ FAULTS = {
 }
 
 
+def _at_bridge(world):
+    return Case(world, 'tcp://127.0.0.1:%d' % world.port)
+
+
 def _behind(world, play):
     proxy = Proxy(world.address('tcp'))
     try:
@@ -202,7 +215,7 @@ def too_late(world, fault):
         FAULTS[fault](proxy)
         case.wait_for_suspicion()
         case.wait_for_others()
-        proxy.heal()
+        proxy.recover()
         case.end_lost()
     _behind(world, play)
 
@@ -214,7 +227,7 @@ def in_time(world, fault):
         begin = now()
         FAULTS[fault](proxy)
         time.sleep(GRACE_S / 2)
-        proxy.heal()
+        proxy.recover()
         if now() - begin > GRACE_S * 0.8:
             raise Skip('this machine stood still')
         case.end_ours()
@@ -226,13 +239,8 @@ def answers_lost(world):
     def play(case, proxy):
         proxy.hold('down')
         case.wait_for_suspicion()
-        proxy.heal()
-        within(MANY_S, lambda: case.holder.says(OK) or
-               case.holder.says(OWNERDIED), 'it is decided')
-        if case.none_is_granted():
-            case.end_ours()
-        else:
-            case.end_lost()
+        proxy.recover()
+        case.end_as_decided()
     _behind(world, play)
 
 
@@ -241,13 +249,8 @@ def answers_late(world):
         late(proxy)
         case.wait_for_suspicion()
         time.sleep(3 * GRACE_S)
-        proxy.heal()
-        within(MANY_S, lambda: case.holder.says(OK) or
-               case.holder.says(OWNERDIED), 'it is decided')
-        if case.none_is_granted():
-            case.end_ours()
-        else:
-            case.end_lost()
+        proxy.recover()
+        case.end_as_decided()
     _behind(world, play)
 
 
@@ -257,14 +260,9 @@ def again_and_again(world):
         for i in range(6):
             proxy.cut() if i % 2 else proxy.hold('up', 'down')
             time.sleep(GRACE_S * (0.3 + 0.2 * i))
-            proxy.heal()
+            proxy.recover()
             time.sleep(0.05 * i)
-        within(MANY_S, lambda: case.holder.says(OK) or
-               case.holder.says(OWNERDIED), 'it is decided')
-        if case.none_is_granted():
-            case.end_ours()
-        else:
-            case.end_lost()
+        case.end_as_decided()
     _behind(world, play)
 
 
@@ -294,7 +292,7 @@ def cable(world):
 
 
 def client_stopped(world):
-    case = Case(world, 'tcp://127.0.0.1:%d' % world.port)
+    case = _at_bridge(world)
     case.holder.signal(signal.SIGSTOP)
     case.wait_for_others()
     case.holder.signal(signal.SIGCONT)
@@ -304,16 +302,11 @@ def client_stopped(world):
 def client_stopped_in_time(world):
     """Beyond its grace period, and before it is taken for gone: the bridge
     begins to count when it has missed it."""
-    case = Case(world, 'tcp://127.0.0.1:%d' % world.port)
+    case = _at_bridge(world)
     case.holder.signal(signal.SIGSTOP)
     time.sleep(GRACE_S * 1.2)
     case.holder.signal(signal.SIGCONT)
-    within(MANY_S, lambda: case.holder.says(OK) or
-           case.holder.says(OWNERDIED), 'it is decided')
-    if case.none_is_granted():
-        case.end_ours()
-    else:
-        case.end_lost()
+    case.end_as_decided()
 
 
 def _ptrace(request, tid):
@@ -325,7 +318,7 @@ def _ptrace(request, tid):
 
 def reader_stopped(world):
     """The library's own thread alone: the application's go on."""
-    case = Case(world, 'tcp://127.0.0.1:%d' % world.port)
+    case = _at_bridge(world)
     for tid in case.holder.threads:
         _ptrace(PTRACE_SEIZE, tid)
         _ptrace(PTRACE_INTERRUPT, tid)
@@ -341,34 +334,24 @@ def reader_stopped(world):
 
 
 def bridge_stopped(world):
-    case = Case(world, 'tcp://127.0.0.1:%d' % world.port)
+    case = _at_bridge(world)
     world.process.send_signal(signal.SIGSTOP)
     case.wait_for_suspicion()
     time.sleep(GRACE_S)
     world.process.send_signal(signal.SIGCONT)
-    within(MANY_S, lambda: case.holder.says(OK) or
-           case.holder.says(OWNERDIED), 'it is decided')
-    if case.none_is_granted():
-        case.end_ours()
-    else:
-        case.end_lost()
+    case.end_as_decided()
 
 
 def bridge_killed(world):
     """And started again when the client had given up hope: the session goes
     on, as no other bridge has ended it."""
-    case = Case(world, 'tcp://127.0.0.1:%d' % world.port)
+    case = _at_bridge(world)
     world.kill()
     case.wait_for_suspicion()
     never(GRACE_S, lambda: not case.none_is_granted(),
           'without a bridge it is nobody\'s')
     world.start()
-    within(MANY_S, lambda: case.holder.says(OK) or
-           case.holder.says(OWNERDIED), 'it is decided')
-    if case.none_is_granted():
-        case.end_ours()
-    else:
-        case.end_lost()
+    case.end_as_decided()
 
 
 # --- another grace period than was asked for ---
@@ -383,7 +366,7 @@ def bridge_knows_better(world):
         case.wait_for_suspicion()
         assert now() - begin < 30, 'it believed what it had asked for'
         case.wait_for_others()
-        proxy.heal()
+        proxy.recover()
         case.end_lost()
     finally:
         proxy.close()

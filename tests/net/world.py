@@ -1,4 +1,4 @@
-"""world.py - a bridge with its space, and those who look at it.
+"""world.py - a bridge with its space, and its observers.
 
 It is the program that is installed, started as an operator would; what is in
 its space is asked of lockctl, which opens it by itself.

@@ -3,9 +3,10 @@
 # the optimised library may cost, as callgrind counts it. A count is the same
 # on a noisy machine, where a time is not: (instructions of a run with many
 # operations - those of one with few) / the operations between, so that
-# start-up and end cancel out. What is added by chance does not (a helper's tick,
-# two keys of a set that share a shard: up to a fifth, in one run of some 20), so
-# that each is the least of three. The limits stand in the file budget.
+# start-up and end cancel out. What is added by chance does not, so that each is
+# the least of a few: a helper's tick is rare, but of the eight keys of a set two
+# share a shard in some 40 % of the runs, and then the set costs a fifth more.
+# The limits stand in the file budget.
 # usage: instructions.sh [enq-bench [budget]]
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,12 +15,9 @@ budget=${2:-$here/budget}
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' INT TERM
-passed=0 failed=0 skipped=0
+. "$here/../lib/tally.bash"
 few='' many='' # enough for a helper thread's tick not to show
-
-pass() { passed=$((passed + 1)); echo "ok      $1"; }
-fail() { failed=$((failed + 1)); echo "FAILED  $1"; }
-skip() { skipped=$((skipped + 1)); echo "skipped $1"; }
+plays=''       # enough for the dear ones not to be all
 
 # The total of one whole run, on standard output.
 total() { # scenario, operations
@@ -32,12 +30,15 @@ total() { # scenario, operations
 
 # A set is eight locks: an eighth of them is as long a run.
 choose_counts() { # scenario
-    few=10000 many=110000
-    case $1 in set*) few=1250 many=13750 ;; esac
+    few=10000 many=110000 plays=3
+    case $1 in set*) few=1250 many=13750 plays=9 ;; esac
 }
 
 totals() { # scenario, operations
-    total "$1" "$2" && total "$1" "$2" && total "$1" "$2"
+    play=0
+    while [ $((play += 1)) -le $plays ]; do
+        total "$1" "$2" || return 1
+    done
 }
 
 # Instructions of one operation, with one decimal, on standard output.
@@ -106,5 +107,4 @@ else
     check_all
     [ $# -ge 2 ] || refuses_too_much
 fi
-echo "perf-instructions: $passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+sum_up perf-instructions

@@ -9,10 +9,8 @@ bin=$(realpath "${1:-${BUILD:-$here/../../build}/release}") || exit 1
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' INT TERM
-passed=0 failed=0 skipped=0
+. "$here/../lib/tally.bash"
 
-pass() { passed=$((passed + 1)); echo "ok      $1"; }
-fail() { failed=$((failed + 1)); echo "FAILED  $1"; }
 verdict() { # name, 0 if well
     if [ "$2" -eq 0 ]; then
         pass "$1"
@@ -68,7 +66,7 @@ gone() { ! left_by "$1" "$2"; }
 
 bench_runs() {
     start enq-bench --json --rounds 1 --seconds 0.01 --procs 1,2,16 \
-        --held 1000 --crowd 10 --plot "$tmp/run.svg" --readme "$tmp/run.md"
+        --held 1000 --count 10 --plot "$tmp/run.svg" --readme "$tmp/run.md"
     wait $pid
     verdict "enq-bench measures every scenario" $?
     python3 -c 'import json, sys; [json.loads(l) for l in sys.stdin]' \
@@ -184,7 +182,7 @@ bench_keeps() {
 
 # The clients of a bridge, and the bridge itself, are processes of the run.
 bridge_rows() {
-    start enq-bench --json --rounds 1 --seconds 0.05 --crowd 4 \
+    start enq-bench --json --rounds 1 --seconds 0.05 --count 4 \
         --scenario remote --scenario remote-deep --scenario remote-session \
         --scenario remote-unix --scenario remote-client
     wait $pid
@@ -209,11 +207,11 @@ bridge_rows() {
     rm -f "/dev/shm/enq-bench-$pid" "/tmp/enq-bench-$pid.socket"
 }
 
-# Each has an owner of its own, and looks for circles when it begins to wait: a
+# Each has an owner of its own, and looks for cycles when it begins to wait: a
 # look at what was, and is not any more, once took the square of the queue.
 long_queue() {
     start enq-bench --json --rounds 1 --seconds 0.2 --subject enq \
-        --scenario scale-waiters --crowd 600
+        --scenario scale-waiters --count 600
     wait $pid
     verdict "600 wait for one lock" $?
     ns=$(sed -n 's/.*"waiters":600.*"ns_per_handover":\([0-9]*\).*/\1/p' "$tmp/out")
@@ -238,7 +236,7 @@ demo_runs() {
 for program in enq-bench enq-demo lockctl; do
     if [ ! -x "$bin/$program" ]; then
         fail "$bin/$program is missing: make builds it"
-        echo "perf-programs: $passed passed, $failed failed, $skipped skipped"
+        sum_up perf-programs
         exit 1
     fi
 done
@@ -248,7 +246,7 @@ refuses enq-bench 'held.*list' --held 10,,20
 refuses enq-bench 'seconds.*0.01 to 60' --seconds nan
 refuses enq-bench 'scenario.*--list' --scenario nonesuch
 refuses enq-bench 'subject.*--list' --subject nonesuch
-refuses enq-bench 'crowd.*list' --crowd 1001
+refuses enq-bench 'count.*list' --count 1001
 refuses enq-bench 'plot.*svg' --plot picture.png
 refuses enq-bench 'scenario.*alone' --pairs 5 --scenario pair --scenario busy
 refuses enq-bench 'scenario.*alone' --pairs 5 --scenario list
@@ -269,5 +267,4 @@ ends_without_trace enq-bench TERM 143 --scenario one --seconds 5
 ends_without_trace enq-demo INT 130
 ends_without_trace enq-demo TERM 143
 ends_without_trace enq-demo KILL 137
-echo "perf-programs: $passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+sum_up perf-programs

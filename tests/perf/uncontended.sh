@@ -8,12 +8,9 @@ bench=${1:-${BUILD:-$here/../../build}/release/enq-bench}
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' INT TERM
-passed=0 failed=0 skipped=0
+. "$here/../lib/tally.bash"
 few=1000 many=1000000
 
-pass() { passed=$((passed + 1)); echo "ok      $1"; }
-fail() { failed=$((failed + 1)); echo "FAILED  $1"; }
-skip() { skipped=$((skipped + 1)); echo "skipped $1"; }
 
 expect() { # name, wanted, got
     if [ "$2" = "$3" ]; then pass "$1 ($3)"; else fail "$1: $3, not $2"; fi
@@ -100,5 +97,4 @@ if [ -x "$bench" ]; then
 else
     fail "$bench is missing: make builds it"
 fi
-echo "perf-uncontended: $passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+sum_up perf-uncontended

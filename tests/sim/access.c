@@ -87,7 +87,7 @@ void memory_leave(struct proc *p)
     weaken_leave(p);
 }
 
-/* The oracle hears of each atomic store that may be an entry's state. */
+/* The oracle is told of each atomic store that may be an entry's state. */
 static void write_word(const struct buffered *b)
 {
     uint64_t before = read_word(b->at, b->bytes);
@@ -137,7 +137,7 @@ static unsigned next_to_leave(const struct proc *p)
     return may_leave(p, i) ? i : 0;
 }
 
-/* Of one who does not run, or whose view is not in place. */
+/* Of one that does not run, or whose view is not in place. */
 static void write_out(struct proc *p, unsigned i)
 {
     struct buffered b = p->buffer[i];

@@ -2,10 +2,12 @@
  * attach.c - a process comes and goes: with a session alone, or with a helper
  * thread, as an attachment of an application's has it.
  */
-#include "api/helper.h"
-#include "recovery/heal.h"
+#include "async/bell.h"
+#include "async/helper.h"
+#include "recovery/reap.h"
 #include "sim/sim.h"
 #include "store/slab.h"
+#include "sync/hooks.h"
 
 bool session_come(struct proc *p)
 {
@@ -13,7 +15,7 @@ bool session_come(struct proc *p)
     struct thread *t;
 
     e->life = p->life;
-    desk_begin(&e->desk);
+    async_begin(&e->async);
     t = thread_enter(sim.map);
     if (t == NULL)
         return false;
@@ -41,9 +43,10 @@ static void have_map(struct proc *p)
 bool attachment_come(struct proc *p)
 {
     p->enq.life = p->life;
-    desk_begin(&p->enq.desk);
+    async_begin(&p->enq.async);
     have_map(p);
     threads_allow();
+    hooks.report_death = helper_report_death;
     p->session = helper_begin(&p->enq) == 0;
     return p->session;
 }
@@ -52,20 +55,25 @@ bool attachment_come(struct proc *p)
 void attachment_go(struct proc *p)
 {
     struct thread *t = thread_enter(p->map);
-    int rc = t == NULL ? thread_refusal : retire(&p->enq.session, t);
+    int rc;
+
+    p->retires_ns = kernel_now_ns();
+    rc = t == NULL ? thread_refusal : retire(&p->enq.session, t);
 
     if (rc != 0)
         sim_misled("a session cannot end: %s", enq_result_name(rc));
-    p->session = false; /* who dies on the way leaves some memory behind */
+    p->session = false; /* one that dies on the way leaves some memory */
     helper_end(&p->enq);
     thread_leave(p->map);
-    desk_end(&p->enq.desk);
+    async_end(&p->enq.async);
 }
 
 void session_go(struct proc *p)
 {
-    int rc = retire(&p->enq.session, thread_last);
+    int rc;
 
+    p->retires_ns = kernel_now_ns();
+    rc = retire(&p->enq.session, thread_last);
     if (rc != 0)
         sim_misled("a session cannot end: %s", enq_result_name(rc));
     session_end(&p->enq.session);

@@ -6,10 +6,10 @@
  * that nothing orders two accesses shows in almost any schedule in which both
  * are made: so each process has a vector clock, which a release leaves at the
  * place of its store and an acquire takes from there (C11 7.17.3; the kernel
- * orders by what it does to life words, and for threads of a process by its
+ * orders by what it does to liveness words, and for threads of a process by its
  * mutexes). Each eight bytes remember who wrote and who read them last, and
- * when by his own clock. One who comes to them without having heard of that
- * makes a pair with him, told by the places of both in the program.
+ * when by its own clock. One that comes to them without having received that
+ * makes a pair with it, told by the places of both in the program.
  *
  * Not every pair is a fault: hints, and what is read before it is checked, are
  * unordered by design. It is the pairs that are not there as long as all orders
@@ -17,7 +17,7 @@
  *
  * A third kind of pair is of one process: a store, and a load that comes after
  * it with no full barrier in between, so that the load may be made first. Two
- * who each tell the other and then look may both look too early.
+ * that each tell the other and then look may both look too early.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ struct pair {
 };
 
 static struct clocks now[PROCS_MAX];
-static struct clocks heard[PROCS_MAX]; /* without order, until a fence */
+static struct clocks received[PROCS_MAX]; /* without order, until a fence */
 static struct clocks fenced[PROCS_MAX];
 /* Stores, by their places, since the last full barrier. */
 static struct {
@@ -89,7 +89,7 @@ void before_begin(void)
     }
     run++;
     memset(now, 0, sizeof(now));
-    memset(heard, 0, sizeof(heard));
+    memset(received, 0, sizeof(received));
     memset(fenced, 0, sizeof(fenced));
     memset(pending, 0, sizeof(pending));
 }
@@ -101,7 +101,7 @@ static void join(struct clocks *to, const struct clocks *from)
             to->of[i] = from->of[i];
 }
 
-/* Whoever makes a process has done so after all that was until then. */
+/* All that was before a process is made comes before all that it does. */
 void before_spawned(const struct proc *p)
 {
     if (!sim.pairs)
@@ -149,7 +149,7 @@ static void take(unsigned me, uintptr_t at, int order)
     const struct sync *s = sync_at(at, false);
 
     if (s != NULL)
-        join(acquires(order) ? &now[me] : &heard[me], &s->left);
+        join(acquires(order) ? &now[me] : &received[me], &s->left);
 }
 
 /* `on`: of an access that reads and writes, which goes on with what was left
@@ -165,7 +165,7 @@ static void leave(unsigned me, uintptr_t at, int order, bool on)
         now[me].of[me]++;
 }
 
-/* Two processes have different memory at one address, but for the segment. */
+/* Two processes have different memory at one address, except the segment. */
 static uintptr_t place_of(const void *at)
 {
     uintptr_t offset = (uintptr_t)at - sim.base;
@@ -230,7 +230,7 @@ static void compare(const struct stamp *s, uint8_t mask, bool atomic,
         s->clock <= now[me].of[s->proc])
         return;
     if (s->atomic && atomic && write)
-        return; /* whoever is later has the last word */
+        return; /* the later one has the last word */
     note_pair(s->place, place, s->atomic && atomic ? 'a' : 'p');
 }
 
@@ -314,7 +314,7 @@ void before_fence(int order)
     if (order == __ATOMIC_SEQ_CST)
         pending[me].n = 0;
     if (acquires(order))
-        join(&now[me], &heard[me]);
+        join(&now[me], &received[me]);
     if (releases(order)) {
         fenced[me] = now[me];
         now[me].of[me]++;

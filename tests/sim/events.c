@@ -1,7 +1,7 @@
 /*
  * events.c - what an application does with started requests and events, and
- * what it must be told: each result once, news of each lock in order and once,
- * and that one has run out not before it has.
+ * what it must be told: each result once, the events of each lock in order and
+ * once, and that one has run out not before it has.
  */
 #include <string.h>
 
@@ -96,8 +96,8 @@ static bool good_result(const struct ticket *t, int rc)
     case ENQ_CANCELLED:
         return t->cancelled || sim.broken;
     case ENQ_DEADLOCK:
-        figures.circles++;
-        return t->looks && graph_had_circle(t->queued);
+        figures.cycles++;
+        return t->looks && graph_had_cycle(t->queued);
     default:
         return false;
     }
@@ -131,7 +131,7 @@ static void take_result(struct proc *p, const struct enq_event *event)
         work_granted(p, &t.hold);
 }
 
-/* --- being told: news of locks --- */
+/* --- being told: events of locks --- */
 
 static struct hold *hold_of(struct proc *p, enq_handle handle)
 {
@@ -146,7 +146,7 @@ void events_part(struct proc *p, enq_handle handle)
     p->parted[p->n_parted++ % PARTED_MAX] = handle;
 }
 
-/* An event that was under way when he gave it back. Its end is the last. */
+/* An event that was under way when it was given back. Its end is the last. */
 static void take_parted(struct proc *p, const struct enq_event *event)
 {
     bool ends =
@@ -172,10 +172,10 @@ static int64_t margin_ns(const struct hold *h)
 
 static void take_near(struct hold *h)
 {
-    bool renewed = h->renewals > 0 || h->beat_ms > 0;
+    bool renewed = h->renewals > 0 || h->heartbeat_ms > 0;
 
     h->nears++;
-    if (h->beat_ms == 0 && h->nears > 1 + h->renewals)
+    if (h->heartbeat_ms == 0 && h->nears > 1 + h->renewals)
         sim_misled("the end of a lock's ttl is told %u times", h->nears);
     if (!renewed && kernel_now_ns() < h->until_ns - margin_ns(h))
         sim_misled("the end of a lock's ttl is told %lld ns too early",
@@ -208,7 +208,7 @@ static void take_end(struct proc *p, struct hold *h,
             enq_result_name(event->result));
 }
 
-static void take_news(struct proc *p, const struct enq_event *event)
+static void take_lock_event(struct proc *p, const struct enq_event *event)
 {
     struct hold *h = hold_of(p, event->grant.handle);
 
@@ -248,7 +248,7 @@ static bool take_one(struct proc *p)
     if (event.kind == ENQ_EVENT_RESULT)
         take_result(p, &event);
     else
-        take_news(p, &event);
+        take_lock_event(p, &event);
     return true;
 }
 

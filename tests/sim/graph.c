@@ -1,11 +1,11 @@
 /*
- * graph.c - who waits for whom, as it is in truth: circles of owners.
+ * graph.c - who waits for whom, as it is in truth: cycles of owners.
  *
- * The library looks for circles one request after the other, while others go
+ * The library looks for cycles one request after the other, while others go
  * on; here nobody goes on. Each time the table changes, every request that
- * waits is asked whether it is part of a circle: a request that the library
+ * waits is asked whether it is part of a cycle: a request that the library
  * refuses must have been part of one at some such moment. And whenever all
- * sleep, no thread that looks for circles may have slept in one for long.
+ * sleep, no thread that looks for cycles may have slept in one for long.
  */
 #include <string.h>
 
@@ -14,17 +14,17 @@
 
 /* A waiter looks once a second; an older one gives the youngest 20 ms; and each
    may come a tick later. */
-#define CIRCLE_MOST_NS (1200 * NS_PER_MS)
+#define CYCLE_MOST_NS (1200 * NS_PER_MS)
 #define NODES_MAX 256
-#define KNOWN_MAX 1024 /* handles of requests that were in a circle */
+#define KNOWN_MAX 1024 /* handles of requests that were in a cycle */
 
 static bool wanted;
 static enq_handle known[KNOWN_MAX];
 static unsigned n_known;
 
-void graph_begin(bool circles)
+void graph_begin(bool cycles)
 {
-    wanted = circles;
+    wanted = cycles;
     n_known = 0;
 }
 
@@ -46,7 +46,7 @@ static bool wants_of(const struct entry *waiter, const struct entry *of)
     return false;
 }
 
-/* One that waits behind another may pass him if he waits for its own owner
+/* One that waits behind another may pass it if that waits for its own owner
    (R7). */
 static bool excused(const struct entry *waiter, const struct entry *of)
 {
@@ -98,7 +98,7 @@ static void go_to_set(struct walk *w, const struct entry *q)
             go_to(w, oracle_entry(i));
 }
 
-/* To all that its owner waits for, before he will let go of it. */
+/* To all that its owner waits for, before that will let go of it. */
 static void go_to_owner_of(struct walk *w, const struct entry *held)
 {
     for (unsigned i = 0; i < oracle_live(); i++) {
@@ -127,7 +127,7 @@ static bool follow(struct walk *w, const struct entry *q, const struct entry *x)
     return rules_same_owner(x, w->from);
 }
 
-static bool in_circle(const struct entry *e, bool strict)
+static bool in_cycle(const struct entry *e, bool strict)
 {
     struct walk w = {.from = e, .strict = strict};
 
@@ -143,7 +143,7 @@ static bool in_circle(const struct entry *e, bool strict)
 
 /* --- what was, and what stays --- */
 
-bool graph_had_circle(enq_handle request)
+bool graph_had_cycle(enq_handle request)
 {
     for (unsigned i = 0; i < n_known && i < KNOWN_MAX; i++)
         if (known[i] == request)
@@ -172,9 +172,9 @@ void graph_changed(struct entry *e, uint64_t before)
         struct entry *q = oracle_entry(i);
 
         if (!rules_is(q, PHASE_WAITING) ||
-            graph_had_circle(entry_handle(sim.map, q)) || !in_circle(q, false))
+            graph_had_cycle(entry_handle(sim.map, q)) || !in_cycle(q, false))
             continue;
-        sim_say("entry %#zx is in a circle", sim_offset(q));
+        sim_say("entry %#zx is in a cycle", sim_offset(q));
         known[n_known++ % KNOWN_MAX] = entry_handle(sim.map, q);
     }
 }
@@ -197,12 +197,12 @@ void graph_idle(int64_t by_ns)
 
         if (p->state == PROC_ASLEEP && p->n_watches > 0 && p->looks)
             e = slept_on(p);
-        if (e == NULL || oracle_any_stopped() || !in_circle(e, true))
-            p->circle_ns = 0;
+        if (e == NULL || oracle_any_stopped() || !in_cycle(e, true))
+            p->cycle_ns = 0;
         else
-            p->circle_ns += by_ns;
-        if (p->circle_ns > CIRCLE_MOST_NS)
-            sim_fail("%c, who looks for circles, has slept in one for %lld ns",
-                'a' + (int)p->number, (long long)p->circle_ns);
+            p->cycle_ns += by_ns;
+        if (p->cycle_ns > CYCLE_MOST_NS)
+            sim_fail("%c, which looks for cycles, has slept in one for %lld ns",
+                'a' + (int)p->number, (long long)p->cycle_ns);
     }
 }

@@ -1,11 +1,11 @@
 /*
- * janitor.c - who cleans up at the end: takes away all that is left, and takes
- * each key once.
+ * janitor.c - cleans up at the end: takes away all that is left, and takes each
+ * key once.
  */
-#include "lock/grip.h"
-#include "recovery/heal.h"
+#include "lock/pin.h"
+#include "recovery/reap.h"
 #include "sim/sim.h"
-#include "store/slab.h"
+#include "store/walk.h"
 
 static unsigned left; /* that are to die at it, and one more */
 static bool cleaned;
@@ -21,7 +21,7 @@ static bool break_one(void *context, struct entry *e, uint64_t state)
     struct proc *p = context;
     char id[ENQ_ID_BYTES];
 
-    if (enq_id(&p->enq, grip_handle(sim.map, e, state), id) == ENQ_OK)
+    if (enq_id(&p->enq, pin_handle(sim.map, e, state), id) == ENQ_OK)
         enq_break(&p->enq, id);
     return true;
 }
@@ -80,11 +80,11 @@ static void janitor(struct proc *p)
     }
     if (left > 0)
         p->die_in = 1 + (int64_t)log_below(20000);
-    bury_dead(&p->enq.session, thread_last);
+    reap_dead(&p->enq.session, thread_last);
     break_all(p);
     take_each(p);
     if (left == 0) {
-        bury_dead(&p->enq.session, thread_last);
+        reap_dead(&p->enq.session, thread_last);
         rest_check(thread_last);
         cleaned = true;
     }

@@ -1,11 +1,11 @@
 /*
- * kernel.c - the virtual kernel: clock, futex, life words, the registry lock;
- * and what else of the host must not leak into a schedule.
+ * kernel.c - the virtual kernel: clock, futex, liveness words, the registry
+ * lock; and what else of the host must not leak into a schedule.
  *
  * The clock stands still but for STEP_NS a step, and jumps: to the next thing
  * that is due when nobody can run, and at times ahead, as if all had been off
- * the processor. What the kernel does to a life word is what it does when it
- * walks the list of a thread that ends: mark it dead, and wake one who waits
+ * the processor. What the kernel does to a liveness word is what it does when
+ * it walks the list of a thread that ends: mark it dead, and wake a waiter
  * if somebody said so.
  */
 #include <errno.h>
@@ -27,6 +27,7 @@ int __real_fcntl(int fd, int command, ...);
 int __wrap_fcntl(int fd, int command, ...);
 int __wrap_posix_fallocate(int fd, off_t at, off_t bytes);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
 int __wrap_sys_cpus(void);
 uint8_t __wrap_sys_cpu(void);
@@ -34,7 +35,7 @@ void __wrap_id_random(uint8_t uuid[16]);
 int __wrap_life_possible(void);
 bool __wrap_sys_is_real(void);
 int __wrap_map_links(const struct map *map);
-int __wrap_map_judge_whole(const struct map *map);
+int __wrap_map_check_whole(const struct map *map);
 
 void kernel_point(void)
 {
@@ -80,7 +81,7 @@ void kernel_sleep(int64_t until_ns)
 }
 
 /* A waiter that wakes up looks anew, and so does a helper thread, which sleeps
-   on a word of its process; who waits for a lock word goes on with what it
+   on a word of its process; a waiter for a latch goes on with what it
    knows. */
 static bool is_waiter(const struct sys_watch *watch)
 {
@@ -191,6 +192,14 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
     return 0;
 }
 
+/* Of private memory only. */
+int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex)
+{
+    struct proc *p = sim.me;
+
+    return p == NULL || !p->process->threaded ? 0 : threads_trylock(mutex);
+}
+
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
 {
     struct proc *p = sim.me;
@@ -246,9 +255,9 @@ static void mark(const struct proc *p, uint32_t *word)
 }
 
 /*
- * Whose slot is it? His life mutex is what it begins with. The kernel knows
- * when the last thread of a process can do nothing any more, whatever it has
- * marked by then.
+ * Whose slot is it? A slot begins with the life mutex. The kernel knows when
+ * the last thread of a process can do nothing any more, whatever it has marked
+ * by then.
  */
 static bool ended(const struct map *map, const struct process *who)
 {
@@ -409,7 +418,7 @@ int __wrap_map_links(const struct map *map)
     return 1;
 }
 
-int __wrap_map_judge_whole(const struct map *map)
+int __wrap_map_check_whole(const struct map *map)
 {
     (void)map;
     return 0;

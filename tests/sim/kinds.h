@@ -21,7 +21,7 @@ enum op {
     BREAK,
     CANCEL,
     ADOPT,
-    BURY,
+    REAP,
     LIST,
     PAUSE,
     START,    /* a request without a thread */
@@ -43,14 +43,14 @@ struct kind {
     unsigned slots;         /* pages of entries; 0: enough */
     uint8_t odds[OPS];
     bool helpers; /* a helper thread in each process */
-    bool strict;  /* a strict space: nobody looks because he is due by now, so
+    bool strict;  /* a strict space: nobody looks because it is due by now, so
                      that only a wake-up is in time */
-    bool circles; /* they wait with locks in hand; each has an owner */
+    bool cycles;  /* they wait with locks in hand; each has an owner */
     /* one of so many; 0: none */
-    unsigned beats;  /* requests with a ttl are renewed */
-    unsigned delays; /* requests have a lock delay */
-    unsigned deaf;   /* processes do not listen */
-    unsigned set;    /* locks of a lock set, mostly at most; 0: no sets */
+    unsigned heartbeats; /* requests with a ttl are renewed */
+    unsigned delays;     /* requests have a lock delay */
+    unsigned deaf;       /* processes do not listen */
+    unsigned set;        /* locks of a lock set, mostly at most; 0: no sets */
 };
 
 extern const struct kind kinds[KINDS];

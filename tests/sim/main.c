@@ -22,8 +22,8 @@
  *   --plain        without the simulation's own tests
  *   --workers N    so many processes at once (default: a CPU each)
  *
- * A schedule is a function of its seed: what the processes do, who runs when,
- * who dies where. One that fails prints its seed.
+ * A schedule is a function of its seed: what the processes do, which runs when,
+ * which dies where. One that fails prints its seed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -31,11 +31,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/dice.h"
+#include "lib/shared.h"
 #include "sim/sim.h"
 
 #define COUNT_DEFAULT UINT64_C(1000000000)
@@ -72,14 +74,9 @@ static unsigned passed, failed;
 
 /* --- dice --- */
 
-/* splitmix64 */
 uint64_t dice(void)
 {
-    uint64_t z = sim.dice += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
+    return dice_roll(&sim.dice);
 }
 
 uint64_t log_below(uint64_t most)
@@ -147,7 +144,7 @@ static void count(void)
     add(&tally->figures.started, figures.started);
     add(&tally->figures.results, figures.results);
     add(&tally->figures.events, figures.events);
-    add(&tally->figures.circles, figures.circles);
+    add(&tally->figures.cycles, figures.cycles);
     add(&tally->figures.sets, figures.sets);
     add(&tally->figures.sets_waited, figures.sets_waited);
     add(&tally->figures.sets_undone, figures.sets_undone);
@@ -178,6 +175,16 @@ static uint64_t next_seed(void)
         (uint64_t)options.kind + n * work_kinds();
 }
 
+/* A schedule takes milliseconds: one that goes on for seconds of processor time,
+   however busy the machine is, goes round in a list. SIGVTALRM ends its worker,
+   which is told as any other end. */
+static void limit_time(void)
+{
+    struct itimerval limit = {.it_value.tv_sec = 20};
+
+    setitimer(ITIMER_VIRTUAL, &limit, NULL);
+}
+
 static void work(unsigned me, double begin)
 {
     unsigned failures = 0;
@@ -186,6 +193,7 @@ static void work(unsigned me, double begin)
         uint64_t seed = next_seed();
 
         tally->now_running[me] = seed;
+        limit_time();
         run(seed);
         count();
         if (!sim.failed)
@@ -303,7 +311,7 @@ static void test_fault(enum fault fault)
 
     options.fault = fault;
     while (!found && seed < end) {
-        /* who misses a barrier must be looked for where nothing else is */
+        /* a missing barrier must be looked for where nothing else is missing */
         run(fault == FAULT_FENCES ? seed++ * work_kinds() : seed++);
         found = sim.failed;
     }
@@ -320,7 +328,7 @@ static void test_fault(enum fault fault)
 }
 
 /* Missing fences are no longer seen (--fault fences): what they cost is over
-   when the next waiter looks for himself, 2 ms later. The model hand.pml
+   when the next waiter looks for itself, 2 ms later. The model hand.pml
    refutes them. */
 static void own_test(unsigned i)
 {
@@ -463,10 +471,7 @@ int main(int argc, char **argv)
 {
     (void)argc;
     take_options(argv);
-    tally = mmap(NULL, sizeof(*tally), PROT_READ | PROT_WRITE,
-        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (tally == MAP_FAILED)
-        return 2;
+    tally = test_shared(sizeof(*tally));
     if (options.one)
         return run_one();
     if (options.fault == FAULT_NONE && !options.plain)
@@ -479,7 +484,7 @@ int main(int argc, char **argv)
     printf("figure sim-started %" PRIu64 "\n", tally->figures.started);
     printf("figure sim-results %" PRIu64 "\n", tally->figures.results);
     printf("figure sim-events %" PRIu64 "\n", tally->figures.events);
-    printf("figure sim-circles %" PRIu64 "\n", tally->figures.circles);
+    printf("figure sim-cycles %" PRIu64 "\n", tally->figures.cycles);
     printf("figure sim-sets %" PRIu64 "\n", tally->figures.sets);
     printf("figure sim-sets-waited %" PRIu64 "\n", tally->figures.sets_waited);
     printf("figure sim-sets-undone %" PRIu64 "\n", tally->figures.sets_undone);

@@ -2,9 +2,9 @@
  * oracle.c - what must be true, at each commit and whenever all sleep.
  *
  * A second, simple statement of the rules, over the entries themselves: the
- * state is stored last and says what is true, so that whoever sees each store
- * of a state sees the whole history of the table. Every grant is judged at
- * the moment of its store; every waiter whenever nobody can run.
+ * state is stored last and says what is true, so that seeing each store of a
+ * state is seeing the whole history of the table. Every grant is judged at the
+ * moment of its store; every waiter whenever nobody can run.
  */
 #include <string.h>
 
@@ -33,7 +33,7 @@ static unsigned n_live;
 static union object objects[OBJECTS_MAX];
 static unsigned n_objects;
 
-/* An owner who had, at last then, what a waiting lock set wants: its ticket. */
+/* An owner that had, at last then, what a waiting lock set wants: its ticket. */
 struct want {
     uint64_t ticket;
     char owner[8];
@@ -51,7 +51,7 @@ void oracle_begin(bool sap)
     whole_begin();
 }
 
-/* --- who is in the way --- */
+/* --- what is in the way --- */
 
 /* Something that is held is in the way of `e`, by its mode. */
 static bool held_against(const struct entry *e)
@@ -65,8 +65,8 @@ static bool held_against(const struct entry *e)
     return false;
 }
 
-/* Not by its own time, that is; a session may have ended since somebody looked
-   who is judged here. */
+/* Not by its own time, that is; a session may have ended since the judged one
+   looked. */
 static bool held_at(const struct entry *h, int64_t ns)
 {
     return rules_is(h, PHASE_HELD) && rules_until(h) > ns;
@@ -94,7 +94,7 @@ static bool cumulates(const struct entry *e, int64_t ns)
 }
 
 /* R7's exception: does `w` wait for something of the owner of `e`? Of a lock
-   that is delayed one may think as one likes: it is out of his hands. */
+   that is delayed one may think as one likes: it is out of its hands. */
 static bool waits_for_owner_of(const struct entry *w, const struct entry *e,
     int64_t ns)
 {
@@ -193,7 +193,7 @@ static void note_wants(const struct entry *e, uint64_t before)
     }
 }
 
-/* R7: someone who came before `e` and was due at `ns` is passed over. Judged
+/* R7: a waiter that came before `e` and was due at `ns` is passed over. Judged
    by the time at which the granter may have looked, by whichever
    clock. */
 static const struct entry *passed_over(const struct entry *e, int64_t ns,
@@ -285,7 +285,7 @@ static bool lives(uint64_t state)
         STATE_PHASE(state) == PHASE_HELD;
 }
 
-/* Is this an entry's, and not an index line's? */
+/* Is this an entry's, and not a bucket's? */
 static bool is_entry(const struct entry *e)
 {
     uint64_t at = (uint64_t)((const char *)e - (const char *)sim.map->h);
@@ -322,7 +322,7 @@ static void judge_delay(const struct entry *e, uint64_t before)
     if (STATE_PHASE(before) != PHASE_HELD || !rules_is(e, PHASE_GONE) ||
         (gone != GONE_EXPIRED && gone != GONE_DIED))
         return;
-    if (!rules_lock_over(e))
+    if (!rules_may_be_over(e))
         sim_fail("%s/%s is out of the way %lld ns before its delay is over",
             e->payload, e->payload + e->name_bytes,
             (long long)(rules_until(e) - kernel_now_ns()));
@@ -384,8 +384,8 @@ bool oracle_any_stopped(void)
     return false;
 }
 
-/* Somebody sleeps on a lock word that has changed: his mark was wiped out
-   (word.h), and whom he would serve waits for his tick as well. */
+/* Somebody sleeps on a latch that has changed: its mark was wiped out
+   (latch.h), and what it would serve waits for its tick as well. */
 static bool any_mark_lost(void)
 {
     for (unsigned i = 0; i < sim.n_procs; i++) {
@@ -418,7 +418,7 @@ static bool sleeps_granted(const struct entry *e)
 }
 
 /* Something of its owner's is in the way of others for a delay: whether that
-   excuses those who wait for it is not for us to say. */
+   excuses those that wait for it is not for us to say. */
 static bool has_delayed(const struct entry *e)
 {
     for (unsigned i = 0; i < n_live; i++)
@@ -428,7 +428,7 @@ static bool has_delayed(const struct entry *e)
     return false;
 }
 
-/* Who came before him, and stays. */
+/* Is there one that came before it, and stays? */
 static bool is_behind(const struct entry *e)
 {
     for (unsigned i = 0; i < n_live; i++)
@@ -462,7 +462,7 @@ static bool eligible(const struct entry *e, enum excuse excuse)
  * Nobody may sleep beside what is free. Where nobody has died, nobody was
  * promoted and nothing runs out, no wake-up may be late but by the window in
  * which waiters may be overtaken. Else it is a tick: also where things run out
- * and generic waiters stand between, who are in the way of others than those
+ * and generic waiters stand between, which are in the way of others than those
  * that they wait for (of one key it is P7's 20 ms: tests/env).
  */
 #define CALM_NS (NS_PER_MS * 3 / 2) /* a latch's first tick, and the window */
@@ -480,7 +480,7 @@ int64_t oracle_latest_allowed(void)
 #define UNSEEN_NS (NS_PER_S + CALM_NS)
 
 /* A lock set that stands behind others looks once a second, and nobody else can
-   know that all its keys are free if he died who was to tell it. */
+   know that all its keys are free if the one that was to tell it died. */
 static int64_t latest_allowed_of(const struct entry *e)
 {
     int64_t most = oracle_latest_allowed();
@@ -552,9 +552,9 @@ void oracle_granted(struct proc *p, const struct hold *h)
 
 static bool was_renewed(const struct hold *h)
 {
-    return h->beat_ms > 0 &&
+    return h->heartbeat_ms > 0 &&
         sim.lost_ns - h->lost_ns + RENEWED_MARGIN_NS <
-        (h->ttl_ms - h->beat_ms) * NS_PER_MS;
+        (h->ttl_ms - h->heartbeat_ms) * NS_PER_MS;
 }
 
 bool oracle_may_say(const struct proc *p, const struct hold *h, int rc)

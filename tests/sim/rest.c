@@ -7,7 +7,7 @@
 #include "recovery/check.h"
 #include "sim/sim.h"
 #include "store/page.h"
-#include "store/slab.h"
+#include "store/walk.h"
 
 /* In place of the library's own: once, at the end, is enough. */
 int audit(struct enq *e, struct thread *t, int rc)
@@ -45,19 +45,19 @@ static void want_zero(uint64_t value, const char *what, uint32_t of)
 static void check_words(const struct map *map)
 {
     for (uint32_t i = 0; i < GATES; i++) {
-        want_zero(map->gates[i].word, "gate word", i);
+        want_zero(map->gates[i].latch, "gate latch", i);
         want_zero(map->gates[i].raised, "raised", i);
         want_zero(map->gates[i].head, "gate head", i);
         want_zero(map->gates[i].n_waiting, "gate n_waiting", i);
     }
     for (uint32_t i = 0; i < SHARDS_ALL; i++) {
-        want_zero(map->shards[i].word, "shard word", i);
+        want_zero(map->shards[i].latch, "shard latch", i);
         want_zero(map->shards[i].n_objects, "n_objects", i);
         want_zero(map->shards[i].n_waiting, "n_waiting", i);
     }
-    want_zero(map->h->grow_word, "grow word", 0);
-    want_zero(map->h->recovery_word, "recovery word", 0);
-    if (sim.deaths > 0) /* who dies beside them leaves one too many */
+    want_zero(map->h->grow_latch, "grow latch", 0);
+    want_zero(map->h->recovery_latch, "recovery latch", 0);
+    if (sim.deaths > 0) /* a death beside them leaves one too many */
         return;
     want_zero(map->h->listeners, "listeners", 0);
     for (uint32_t i = 0; i < OWNER_HASHES; i++)

@@ -162,8 +162,8 @@ int64_t rules_until(const struct entry *e)
                                               : e->deadline_ns + delay;
 }
 
-/* A delay counts from the end of the ttl, which whoever buries the holder's
-   session sets to then; but a session that is closed leaves none. */
+/* A delay counts from the end of the ttl, to which it is set when the holder's
+   session is reaped; but a session that is closed leaves none. */
 bool rules_lock_over(const struct entry *e)
 {
     if (!rules_ended(e))
@@ -173,6 +173,17 @@ bool rules_lock_over(const struct entry *e)
     if (e->deadline_ns <= kernel_now_ns())
         return rules_until(e) <= kernel_now_ns();
     return is_ending(e->session);
+}
+
+bool rules_may_be_over(const struct entry *e)
+{
+    if (!is_ending(e->session))
+        return rules_lock_over(e);
+    for (unsigned i = 0; i < sim.n_procs; i++)
+        if (sim.procs[i].process->enq.session.ref == e->session &&
+            sim.procs[i].process->retires_ns < e->deadline_ns)
+            return true;
+    return rules_lock_over(e);
 }
 
 bool rules_over(const struct entry *e)

@@ -1,6 +1,6 @@
 /*
  * rules.h - the rules once more, over the entries as they stand in memory: for
- * those who judge.
+ * the judges.
  */
 #ifndef SIM_RULES_H
 #define SIM_RULES_H
@@ -51,8 +51,14 @@ bool rules_same_set(const struct entry *a, const struct entry *b);
 /* Until when a lock is in the way of others at the most. */
 int64_t rules_until(const struct entry *e);
 
-/* Part of the table for nobody; the same of one that is, or was, held. */
+/* Part of the table for nobody: of one that is, or was, held. */
 bool rules_lock_over(const struct entry *e);
+
+/* Or was so when its session began to be closed, and the thread that saw that
+   had no processor until the ttl had ended: then there is no delay behind it. */
+bool rules_may_be_over(const struct entry *e);
+
+/* As rules_lock_over(), of what waits as well. */
 bool rules_over(const struct entry *e);
 
 /* What is held keeps the other from what it asks for. */

@@ -1,12 +1,13 @@
 /*
- * sched.c - the scheduler: who runs next, for how many steps, and who dies.
+ * sched.c - the scheduler: which process runs next, for how many steps, and
+ * which dies.
  *
  * Three strategies, as each finds faults that the others take long for:
  *
  *	walk        anybody next, after a random number of steps
  *	priorities  the highest that can run, until a change: few, well placed
  *	            preemptions find what needs a certain order (PCT)
- *	preempt     whoever runs goes on until it sleeps, but for a few times
+ *	preempt     the one that runs goes on until it sleeps, but for a few times
  *
  * Deaths are a process's own: at its n-th step from now.
  */
@@ -69,7 +70,7 @@ void sched_wake(struct proc *p)
 {
     p->state = PROC_READY;
     p->n_watches = 0;
-    /* who is woken may be preferred to who wakes */
+    /* the woken may be preferred to the waker */
     if (sim.strategy == PRIORITIES)
         sim.left = 1;
 }
@@ -112,6 +113,18 @@ static void kill_others(struct proc *p)
         else if (other->state == PROC_READY)
             other->die_in = last_steps();
     }
+}
+
+/* A stop counts as a whole when it begins: if it is asked for during the stop,
+   what is left of that is still to be lost. */
+int64_t sched_lost_ns(void)
+{
+    int64_t left = 0, now = kernel_now_ns();
+
+    for (unsigned i = 0; i < sim.n_procs; i++)
+        if (sim.procs[i].stopped_until - now > left)
+            left = sim.procs[i].stopped_until - now;
+    return sim.lost_ns - left;
 }
 
 /* In the kernel: it cannot be ended before it has done what it is at. */
@@ -157,7 +170,7 @@ void sched_forget(void)
         *process_page = p->life;
         private_enter(p);
         if (p->session && p->threaded)
-            desk_end(&p->enq.desk);
+            async_end(&p->enq.async);
         if (p->session)
             slab_session_fini(&p->enq.session);
         thread_leave(p->map);
@@ -212,7 +225,7 @@ void sim_say(const char *format, ...)
     printf("\n");
 }
 
-/* --- who is next --- */
+/* --- the next to run --- */
 
 static bool can_run(const struct proc *p)
 {
@@ -392,7 +405,7 @@ static bool idle(void)
     if (by > 0) {
         oracle_idle(by);
         whole_idle(by);
-        desks_idle(by);
+        async_all_idle(by);
         graph_idle(by);
         sim.clock_ns += by;
     }
@@ -430,7 +443,7 @@ static void resume(struct proc *p)
         p->die_in -= most - (sim.left > 0 ? sim.left : 0);
     else if (!p->process->doomed)
         return;
-    /* who is to die does not sleep first */
+    /* a victim does not sleep first */
     if (p->die_in <= 0 || (p->process->doomed && p->state == PROC_ASLEEP))
         sched_kill_process(p);
 }

@@ -9,15 +9,16 @@
 
 #include "base/why.h"
 #include "lib/mark.h"
-#include "recovery/heal.h"
+#include "recovery/recover.h"
 #include "segment/attach.h"
 #include "segment/file.h"
 #include "sim/sim.h"
+#include "sync/hooks.h"
 #include "wait/wait.h"
 
 static char *pristine; /* SEG_FIXED_END bytes */
 
-/* A death that a watcher has seen: its process's helper would bury it. */
+/* A death that a watcher has seen: its process's helper would reap it. */
 static void report_death(struct session *s)
 {
     (void)s;
@@ -60,18 +61,18 @@ static void forget_the_run(struct seg_header *h)
 
 void segment_listen(void)
 {
-    wait_report_death = report_death;
+    hooks.report_death = report_death;
 }
 
 bool segment_open(void)
 {
-    thread_drop_magazines = slab_thread_ends;
+    hooks.drop_magazines = slab_thread_ends;
     pristine = malloc(SEG_FIXED_END);
     if (pristine == NULL || !attach())
         return false;
     forget_the_run(sim.map->h);
     memcpy(pristine, sim.map->h, SEG_FIXED_END);
-    sim.map->heal = heal;
+    hooks.recover = recover;
     sim.map->attachments = 1;
     sim.base = (uintptr_t)sim.map->h;
     return true;

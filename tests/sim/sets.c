@@ -229,7 +229,7 @@ void sets_result(struct proc *p, struct asked_set *set,
 
 /* --- giving back --- */
 
-/* Of his locks: a set, or any. */
+/* Of its locks: a set, or any. */
 struct handful {
     struct hold hold[SET_MAX];
     struct enq_grant grant[SET_MAX + 1];

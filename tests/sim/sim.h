@@ -1,5 +1,6 @@
 /*
- * sim.h - the simulated machine: processes, who runs, the kernel under them.
+ * sim.h - the simulated machine: processes, the scheduler, the kernel under
+ * them.
  *
  * The library's sources are compiled for this program with the thread
  * sanitizer's instrumentation, but linked with access.c in its place: so each
@@ -53,8 +54,8 @@ struct hold {
     uint64_t token;
     int64_t until_ns; /* it cannot have run out before */
     int64_t ttl_ms;
-    int64_t beat_ms; /* it is renewed so often; 0: it is not */
-    int64_t lost_ns; /* sim.lost_ns when it was asked for */
+    int64_t heartbeat_ms; /* it is renewed so often; 0: it is not */
+    int64_t lost_ns;      /* sim.lost_ns when it was asked for */
     uint8_t mode;
     unsigned set;             /* with whom it was asked for; 0: alone */
     bool asked;               /* an event has said that somebody waits for it */
@@ -81,7 +82,7 @@ struct ticket {
     struct hold hold; /* what it will be */
     enq_handle queued;
     bool cancelled;
-    bool looks;            /* for circles */
+    bool looks;            /* for cycles */
     struct asked_set *set; /* or NULL: one lock */
 };
 
@@ -96,7 +97,7 @@ struct buffered {
     struct known *asking; /* and the lock set that it was for */
 };
 
-/* A life word that the kernel has yet to mark. */
+/* A liveness word that the kernel has yet to mark. */
 struct mark {
     uint32_t *word;
     int64_t at_ns;
@@ -117,8 +118,9 @@ struct proc {
     struct thread *thread_last, *threads;
     struct map *map; /* the process's */
     struct enq enq;
-    bool session; /* its private memory is there */
-    bool told;    /* a watcher has reported a death */
+    bool session;       /* its private memory is there */
+    int64_t retires_ns; /* since then, it does not come back */
+    bool told;          /* a watcher has reported a death */
     void (*body)(struct proc *p);
 
     int64_t die_in;         /* steps; 0: it does not */
@@ -173,10 +175,10 @@ struct proc {
     struct asked_set sets[ASKED_MAX];
     struct known *asking; /* the set that it is in the call for */
 
-    /* for those who judge circles */
+    /* for the judges of cycles */
     bool looks; /* is in a call that looks for them */
     enq_handle queued;
-    int64_t circle_ns;
+    int64_t cycle_ns;
 };
 
 /* --- the machine --- */
@@ -187,7 +189,7 @@ enum fault {
     FAULT_WAKES,  /* wake-ups get lost */
     FAULT_FENCES, /* a full barrier does nothing */
     FAULT_CAS,    /* a compare-and-swap succeeds that should fail */
-    FAULT_MARKS,  /* the kernel does not mark life words */
+    FAULT_MARKS,  /* the kernel does not mark liveness words */
     FAULTS
 };
 
@@ -263,6 +265,7 @@ void sched_run(void);
 struct proc *sched_spawn(void (*body)(struct proc *p));
 void sched_leave(void); /* the caller's state says why */
 void sched_wake(struct proc *p);
+int64_t sched_lost_ns(void);
 void sched_kill(struct proc *p);
 /* The same for all threads of its process. */
 void sched_kill_process(struct proc *p);
@@ -285,6 +288,7 @@ void kernel_sleep(int64_t until_ns);
 /* The running process's from now on: a thread of the library's may come. */
 void threads_allow(void);
 int threads_lock(const void *mutex);
+int threads_trylock(const void *mutex);
 int threads_unlock(const void *mutex);
 /* Until its descriptor is readable, or for so long. */
 void threads_poll(int64_t ns);
@@ -323,8 +327,8 @@ void before_load(const void *at, unsigned bytes, int order, uintptr_t from);
 void before_store(const void *at, unsigned bytes, int order, uintptr_t from);
 void before_both(const void *at, unsigned bytes, int order, uintptr_t from);
 void before_fence(int order);
-/* A mutex was taken, is about to be given back; a dead thread's life word is
-   marked; the kernel says that this one has ended. */
+/* A mutex was taken, is about to be given back; a dead thread's liveness word
+   is marked; the kernel says that this one has ended. */
 void before_taken(const void *at);
 void before_given(const void *at);
 void before_marked(const struct proc *dead, const uint32_t *word);
@@ -333,7 +337,7 @@ void before_tell(void);
 
 /* --- the segment (segment.c) --- */
 bool segment_open(void);
-/* A death that is met is told to who met it, until a helper thread begins. */
+/* A death that is met is told to the finder, until a helper thread begins. */
 void segment_listen(void);
 void segment_reset(void);
 
@@ -398,15 +402,15 @@ struct known *whole_ask(struct proc *p, unsigned n);
 void whole_answered(struct proc *p, struct known *k, int rc);
 void whole_changed(struct entry *e, uint64_t before);
 void whole_idle(int64_t by_ns);
-bool whole_in_the_middle(void); /* whoever stores now */
-/* Circles (graph.c). */
+bool whole_in_the_middle(void); /* is the one that stores now? */
+/* Cycles (graph.c). */
 void graph_begin(bool wanted);
 void graph_changed(struct entry *e, uint64_t before);
 void graph_idle(int64_t by_ns);
-bool graph_had_circle(enq_handle request);
-/* What helper threads must have seen (desks.c). */
-void desks_begin(void);
-void desks_idle(int64_t by_ns);
+bool graph_had_cycle(enq_handle request);
+/* What helper threads must have seen (async.c). */
+void async_all_begin(void);
+void async_all_idle(int64_t by_ns);
 /* All have gone but `p`: is there anything left? */
 void rest_check(struct thread *t);
 /* And when that has gone as well. */
@@ -414,7 +418,7 @@ void rest_check_empty(void);
 
 /* --- what an application does with started requests (events.c) --- */
 struct figures {
-    uint64_t started, results, events, circles;
+    uint64_t started, results, events, cycles;
     uint64_t sets_asked, sets, sets_waited, sets_undone;
 };
 extern struct figures figures;
@@ -425,7 +429,7 @@ void events_cancel(struct proc *p);
 void events_take(struct proc *p);
 void events_wait(struct proc *p, int64_t most_ns);
 void events_listen(struct proc *p);
-/* It will not hear of this lock any more, but for what is under way. */
+/* It will not be told of this lock any more, except what is under way. */
 void events_part(struct proc *p, enq_handle handle);
 /* Everything that must come has come. */
 void events_finish(struct proc *p);
@@ -444,8 +448,8 @@ void session_go(struct proc *p);
 bool attachment_come(struct proc *p);
 void attachment_go(struct proc *p);
 
-/* --- who cleans up (janitor.c) --- */
-/* So many, of whom all but the last may die at it. */
+/* --- cleaning up (janitor.c) --- */
+/* By so many, of which all but the last may die at it. */
 void janitor_begin(unsigned n);
 bool janitor_next(void);
 
@@ -463,7 +467,7 @@ void work_choose_key(struct enq_req *req);
 void work_committed(void); /* an entry's state was stored */
 void work_begin(void);
 void work_spawn(void);   /* somebody in place of the dead */
-bool work_goes_on(void); /* spawns who comes next; false: all is done */
+bool work_goes_on(void); /* spawns the next; false: all is done */
 unsigned work_kinds(void);
 bool work_has_ttl(void); /* short ones */
 const char *work_name(unsigned kind);

@@ -100,6 +100,15 @@ int threads_lock(const void *mutex)
     return take(mutex);
 }
 
+int threads_trylock(const void *mutex)
+{
+    struct proc *process = sim.me->process;
+
+    kernel_point();
+    memory_drain(sim.me);
+    return place_of(process, mutex) < process->n_mutexes ? EBUSY : take(mutex);
+}
+
 int threads_unlock(const void *mutex)
 {
     int rc;

@@ -9,7 +9,7 @@ usage: unordered.py SUITE SIM-RUN          what must be so is so
 sim-run --unordered tells of pairs of accesses that nothing orders (before.c): of
 two processes to the same bytes, without a release, acquire or lock between them
 (kind p if one of the two is a plain access, else a); and of one process, a
-store and a later load without a full barrier (b). tests/sim/unordered says who
+store and a later load without a full barrier (b). tests/sim/unordered says what
 may be in one of kind p, and which pairs must appear as soon as the order is
 taken away from one line of the library (--weaken): so the line orders
 something, and without it somebody notices.
@@ -143,7 +143,7 @@ def judge_intact(suite, program, free, rows, first):
             suite.tell(False, '%s: nothing orders %s and %s' %
                        (': '.join(what), a, b))
     if suite.failed == before:
-        suite.tell(True, 'no plain access is unordered but by those who may')
+        suite.tell(True, 'no plain access is unordered but those that may be')
 
 
 def judge_row(suite, program, lines, row):

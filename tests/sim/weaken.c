@@ -31,9 +31,9 @@ static void let_others(struct proc *p)
     sim.left = 1;
 }
 
-/* That is when it shows, more often than not. Who is about to die may do so
-   right here, and what came before it was never stored: the compiler had put
-   that behind it. */
+/* That is when it shows, more often than not. A process that is about to die
+   may do so right here, and what came before it was never stored: the compiler
+   had put that behind it. */
 void weaken_linger(void)
 {
     struct proc *p = sim.me;

@@ -3,11 +3,12 @@
  *
  * A set is taken while the words of all its keys are held: between its first
  * grant and its last nobody else may change anything that overlaps one of its
- * members. Of one who is killed in between, whoever is the first to do so must
- * find that nothing stays of what would outlive him; and of one who is killed
- * right behind the last, all or nothing. A set that waits leaves as one, too.
+ * members. Of one that is killed in between, the first to do so must find that
+ * nothing stays of what would outlive it; and of one that is killed right
+ * behind the last, all or nothing. A set that waits leaves as one, too.
  *
- * Which entries are of one set is known from who stores them, in which call.
+ * Which entries are of one set is known from the process that stores them, in
+ * which call.
  */
 #include <string.h>
 
@@ -28,17 +29,17 @@ struct part {
 };
 
 struct known {
-    struct proc *asker, *taker; /* taker: who has granted its members */
+    struct proc *asker, *taker; /* taker: which has granted its members */
     unsigned n, seen;
     struct part part[SET_MAX];
     bool waited, whole; /* whole: all were held at once */
     bool counted;       /* as undone */
     bool answered;      /* its asker knows that it is granted */
-    int64_t late_ns, poked_ns;
+    int64_t late_ns, retried_ns;
     /* how often it was told to look, since then, with no change in the table */
-    unsigned pokes;
+    unsigned retries;
     uint64_t changes;
-    int64_t pokes_ns;
+    int64_t retries_ns;
 };
 
 static struct known all[SETS_MAX], *active[ACTIVE_MAX];
@@ -139,7 +140,7 @@ static void judge_dead(struct known *k)
     k->counted |= undone > 0;
 }
 
-/* Whoever heals makes an end of it, in a new use of the entry. */
+/* Recovery makes an end of it, in a new use of the entry. */
 static bool is_undone(struct known *k, struct entry *e, uint64_t before)
 {
     struct part *m = part_of(k, e, before);
@@ -177,7 +178,7 @@ static void grant_one(struct known *k)
     unsigned held = count(k, PHASE_HELD);
 
     if (sim.by->process != k->asker->process)
-        sim_fail("one of a set is granted by another than who waits for it");
+        sim_fail("one of a set is granted by another than its waiter");
     k->taker = sim.by;
     k->whole |= held == k->n;
     if (!k->whole)
@@ -187,19 +188,20 @@ static void grant_one(struct known *k)
         retire(k);
 }
 
-/* Others who wait, too, look each tick, and tell it. */
-#define POKES_MOST 300
+/* Others that wait, too, look each tick, and tell it. */
+#define RETRIES_MOST 300
 
-static void count_poke(struct known *k)
+static void count_retry(struct known *k)
 {
-    if (k->changes != changes || kernel_now_ns() - k->pokes_ns > SYS_TICK_NS) {
+    if (k->changes != changes ||
+        kernel_now_ns() - k->retries_ns > SYS_TICK_NS) {
         k->changes = changes;
-        k->pokes = 0;
-        k->pokes_ns = kernel_now_ns();
+        k->retries = 0;
+        k->retries_ns = kernel_now_ns();
     }
-    if (++k->pokes > POKES_MOST)
+    if (++k->retries > RETRIES_MOST)
         sim_fail("a set is told %u times to look, and nothing has changed",
-            k->pokes);
+            k->retries);
 }
 
 static void judge_change(struct known *k, struct entry *e, uint64_t before)
@@ -207,8 +209,8 @@ static void judge_change(struct known *k, struct entry *e, uint64_t before)
     bool notes_only = ((before ^ e->state) & ~STATE_NOTES) == 0;
     bool mine = part_of(k, e, e->state) != NULL;
 
-    if (mine && notes_only && (~before & e->state & STATE_POKED) != 0)
-        count_poke(k);
+    if (mine && notes_only && (~before & e->state & STATE_RETRY) != 0)
+        count_retry(k);
     if (is_undone(k, e, before) || notes_only)
         return;
     if (mine && rules_is(e, PHASE_HELD) && STATE_PHASE(before) != PHASE_HELD)
@@ -285,11 +287,11 @@ static bool is_torn(const struct known *k)
     return (held > 0 && held < k->n) || (waiting > 0 && waiting < k->n);
 }
 
-static bool is_poked(const struct known *k)
+static bool is_told_to_retry(const struct known *k)
 {
     for (unsigned i = 0; i < k->seen; i++)
         if (is_in(&k->part[i], PHASE_WAITING) &&
-            (k->part[i].e->state & STATE_POKED) != 0)
+            (k->part[i].e->state & STATE_RETRY) != 0)
             return true;
     return false;
 }
@@ -308,13 +310,13 @@ void whole_idle(int64_t by_ns)
         bool judged = !excused && !is_over(k);
 
         last(&k->late_ns, judged && is_torn(k), by_ns);
-        last(&k->poked_ns, judged && is_poked(k), by_ns);
+        last(&k->retried_ns, judged && is_told_to_retry(k), by_ns);
         if (k->late_ns > LEAVE_NS)
             sim_fail("of a set of %u, %u wait and %u are held for %lld ns",
                 k->n, count(k, PHASE_WAITING), count(k, PHASE_HELD),
                 (long long)k->late_ns);
-        if (k->poked_ns > oracle_latest_allowed())
+        if (k->retried_ns > oracle_latest_allowed())
             sim_fail("a set of %u was told to look, and sleeps for %lld ns",
-                k->n, (long long)k->poked_ns);
+                k->n, (long long)k->retried_ns);
     }
 }

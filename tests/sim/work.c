@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "recovery/heal.h"
+#include "recovery/reap.h"
+#include "recovery/recover.h"
 #include "sim/kinds.h"
 #include "sim/sim.h"
+#include "sync/hooks.h"
 
 #define LISTED 64
 
@@ -79,7 +81,8 @@ static void may_die(struct proc *p, unsigned odds, unsigned steps)
     p->die_in = 1 + (int64_t)log_below(steps);
 }
 
-/* Who has just changed an entry, and not told anybody yet; or some of a set. */
+/* By a process that has just changed an entry, and not told anybody yet; or
+   some of a set. */
 void work_committed(void)
 {
     bool middle = kind->set > 0 && whole_in_the_middle();
@@ -92,11 +95,11 @@ void work_committed(void)
     sim.left = 1 + (int64_t)below(60);
 }
 
-/* Whoever heals is killed more often than others. */
-static int heal_or_die(struct map *map, struct thread *me)
+/* A recovering process is killed more often than others. */
+static int recover_or_die(struct map *map, struct thread *me)
 {
     may_die(sim.me, 3, 6000);
-    return heal(map, me);
+    return recover(map, me);
 }
 
 /* --- calls --- */
@@ -123,7 +126,7 @@ static int64_t choose_wait(const struct proc *p)
     switch (below(4)) {
     case 0:
         return 0;
-    case 1: /* for ever: only who has nothing that others wait for */
+    case 1: /* for ever: only one with nothing that others wait for */
         return patient && p->n_holds == 0 && p->n_tickets == 0 ? ENQ_FOREVER
                                                                : 1;
     case 2:
@@ -152,10 +155,10 @@ void work_refused(struct proc *p, const struct enq_req *req, int64_t began_ns,
     case ENQ_CANCELLED:
         good = sim.broken;
         break;
-    case ENQ_DEADLOCK: /* only of owners, and of those who have something */
+    case ENQ_DEADLOCK: /* only of owners that have something */
         good = req->wait_ms != 0 && req->owner[0] != '\0' &&
-            (req->flags & ENQ_NO_DEADLOCK) == 0 && graph_had_circle(p->queued);
-        figures.circles++;
+            (req->flags & ENQ_NO_DEADLOCK) == 0 && graph_had_cycle(p->queued);
+        figures.cycles++;
         break;
     case ENQ_EFULL:
         good = kind->slots > 0;
@@ -167,7 +170,7 @@ void work_refused(struct proc *p, const struct enq_req *req, int64_t began_ns,
         fault("lock", rc);
 }
 
-/* With locks in hand for longer than it may take to find a circle. */
+/* With locks in hand for longer than it may take to find a cycle. */
 static int64_t choose_long_wait(const struct proc *p)
 {
     if (p->n_holds == 0 && p->n_tickets == 0)
@@ -179,7 +182,7 @@ static void choose_time(struct enq_req *req)
 {
     if (kind->ttl > 0 && chance(kind->ttl))
         req->ttl_ms = 1 + (int64_t)log_below(100);
-    if (kind->beats > 0 && req->ttl_ms > 0 && chance(kind->beats)) {
+    if (kind->heartbeats > 0 && req->ttl_ms > 0 && chance(kind->heartbeats)) {
         req->heartbeat_ms = req->ttl_ms;
         req->ttl_ms += 200 + (int64_t)below(300);
     }
@@ -194,7 +197,7 @@ void work_ask(struct proc *p, struct enq_req *req)
     *req = (struct enq_req){.size = sizeof(*req)};
     work_choose_key(req);
     req->mode = (enum enq_mode)(1 + below(4));
-    if (kind->circles) {
+    if (kind->cycles) {
         req->owner = owners[p->number % 6];
         req->wait_ms = choose_long_wait(p);
         if (chance(12))
@@ -215,8 +218,8 @@ struct hold work_hold(const struct enq_req *req, int64_t began_ns)
 {
     return (struct hold){.until_ns = until(began_ns, req->ttl_ms),
         .ttl_ms = req->ttl_ms == 0 ? 900000 : req->ttl_ms,
-        .beat_ms = req->heartbeat_ms,
-        .lost_ns = sim.lost_ns,
+        .heartbeat_ms = req->heartbeat_ms,
+        .lost_ns = sched_lost_ns(),
         .mode = (uint8_t)req->mode};
 }
 
@@ -228,7 +231,7 @@ void work_granted(struct proc *p, const struct hold *h)
     oracle_granted(p, h);
 }
 
-/* Who starts a request waits for it. */
+/* A process that starts a request waits for it. */
 int64_t work_start_wait(int64_t wait_ms)
 {
     if (wait_ms != 0)
@@ -327,7 +330,7 @@ static void renew(struct proc *p, unsigned i)
 
     if (rc == ENQ_OK) {
         h->until_ns = until(began, ttl_ms);
-        h->beat_ms = 0; /* its next may come too late */
+        h->heartbeat_ms = 0; /* its next may come too late */
         h->renewals++;
         oracle_granted(p, h);
     } else if (rc == ENQ_REFUSED) {
@@ -351,7 +354,7 @@ static void valid(struct proc *p, unsigned i)
 
 static int adopt(struct proc *p, const char *id)
 {
-    struct hold h = {.lost_ns = sim.lost_ns};
+    struct hold h = {.lost_ns = sched_lost_ns()};
     struct enq_grant grant;
     struct entry *e;
     uint64_t state;
@@ -385,7 +388,7 @@ static void meddle(struct proc *p, enum op op)
     if (op != ADOPT)
         sim.broken = true;
     if (op == CANCEL && e->session == p->enq.session.ref)
-        return; /* what is gone by our own hand is no news */
+        return; /* no event tells of what we have ended ourselves */
     if (op == CANCEL && STATE_PHASE(e->state) == PHASE_WAITING)
         rc = enq_unlock(&p->enq, handle, 0);
     else if (enq_id(&p->enq, handle, id) != ENQ_OK)
@@ -408,12 +411,12 @@ static void list(struct proc *p)
         fault("list", rc);
 }
 
-static void bury_some(struct proc *p)
+static void reap_some(struct proc *p)
 {
-    sim_say("buries the dead");
+    sim_say("reaps the dead");
     may_die(p, 4, 6000);
     p->told = false;
-    bury_dead(&p->enq.session, thread_enter(p->map));
+    reap_dead(&p->enq.session, thread_enter(p->map));
 }
 
 /* --- processes --- */
@@ -423,7 +426,7 @@ static enum op choose_op(const struct proc *p)
     unsigned sum = 0, at;
 
     if (p->told)
-        return BURY;
+        return REAP;
     for (unsigned i = 0; i < OPS; i++)
         sum += kind->odds[i];
     at = (unsigned)below(sum);
@@ -467,14 +470,14 @@ static void call(struct proc *p)
     case ADOPT:
         meddle(p, op);
         break;
-    case BURY:
-        bury_some(p);
+    case REAP:
+        reap_some(p);
         break;
     case LIST:
         list(p);
         break;
     case PAUSE:
-        kernel_pause((int64_t)(kind->beats == 1 && chance(2)
+        kernel_pause((int64_t)(kind->heartbeats == 1 && chance(2)
                 ? below(NS_PER_S)
                 : log_below(20000000)));
         break;
@@ -489,7 +492,7 @@ static void call(struct proc *p)
         break;
     case AWAIT:
         events_wait(p,
-            (int64_t)log_below(kind->circles ? 3 * NS_PER_S : 100000000));
+            (int64_t)log_below(kind->cycles ? 3 * NS_PER_S : 100000000));
         break;
     case LOCK_SET:
         sets_lock(p, chance(12) ? ENQ_TEST : 0);
@@ -553,14 +556,14 @@ void work_begin(void)
     kind = &kinds[sim.seed % KINDS];
     if (many[0][0] == '\0')
         find_many();
-    sim.map->heal = heal_or_die;
+    hooks.recover = recover_or_die;
     sim.map->strict = kind->strict || chance(4);
     if (kind->slots > 0)
         sim.map->h->slab_pages_max = kind->slots;
     deaths_left = chance(3) ? 0 : (unsigned)below(kind->deaths + 1);
     janitor_begin(1 + (deaths_left > 0 ? (unsigned)below(3) : 0));
-    graph_begin(kind->circles);
-    desks_begin();
+    graph_begin(kind->cycles);
+    async_all_begin();
     segment_listen();
     working = true;
     patient = chance(2);

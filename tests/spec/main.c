@@ -6,8 +6,11 @@
  * A scenario is a story in time: "busy within 500ms", a ttl of a second and
  * what is done meanwhile. It says nothing of a machine that does not let its
  * processes run. So one that failed is played again, a few times at most, if
- *the kernel says that they were ready to run and had no processor for
- *STARVED_MS.
+ * the kernel says that they were ready to run and had no processor for
+ * STARVED_MS.
+ *
+ * A process that was not woken, and found it out by its tick, aborts
+ * (ENQ_TICK_FOUND, see sync/tick.h).
  *
  *	spec-run [-v] [-j N] [--over unix|tcp] [FILE|DIRECTORY ...]
  *
@@ -347,6 +350,7 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "--worker") == 0)
         return worker_main(argc, argv);
     read_options(argc, argv);
+    setenv("ENQ_TICK_FOUND", "3000", 1);
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
     play_all();

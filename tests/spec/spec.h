@@ -37,7 +37,7 @@ enum {
     ROWS_MAX = 64,
     PATIENCE_MS = 5000, /* for an answer, where a step names no bound */
     DEATH_MS = 2000,    /* for a death at a crash point */
-    NEWS_MS = 1000,     /* for what a bridge tells without being asked */
+    EVENT_MS = 1000,    /* for what a bridge tells without being asked */
     EXIT_SKIP = 77,
     EXIT_STARVED = 78, /* it failed, and its processes had no processor */
     STARVED_MS = 200,  /* for so long */

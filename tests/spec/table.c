@@ -1,6 +1,6 @@
 /*
  * table.c - the runner's own look at the lock table, through a read-only
- * attachment: who waits (so that no step has to sleep for it), what a list
+ * attachment: what waits (so that no step has to sleep for it), what a list
  * must show, the counters, and whether everything is in order at the end.
  */
 #include "spec.h"

@@ -14,6 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/point.h"
+
 struct self {
     char **argv;
     int fd, spare;
@@ -99,7 +101,8 @@ static int do_armed(struct self *self, const struct order *order,
     struct answer *answer)
 {
     (void)self, (void)answer;
-    return setenv("ENQ_CRASH", order->text, 1) == 0 ? ENQ_OK : -errno;
+    point_arm(order->text);
+    return ENQ_OK;
 }
 
 static void fill_request(const struct order *order, struct enq_req *req)

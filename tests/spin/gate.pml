@@ -1,23 +1,23 @@
 /*
  * gate.pml - generic and concrete requests of one name (src/lock/scope.[ch],
- * change.c: link_generic, unlink_generic; heal.c: set_gates).
+ * links.c: links_add_generic, links_remove_generic; recover.c: set_gates).
  *
  * Two shards with a key each; a generic request overlaps both. N threads, each
  * concrete (in shard HOME(i)) or generic (GENERIC, a bit each), ROUNDS times:
- * ask, hold if nothing is in the way, give back. The gate's word, the shards'
- * words, `raised`, and what heal() makes of them are as in the code; so is
+ * ask, hold if nothing is in the way, give back. The gate's latch, the shards'
+ * latches, `raised`, and what recover() makes of them are as in the code; so is
  * each load and store of `raised`. What is linked is what can be seen: an
  * entry is in `ring[shard]` or in `generic` until it is unlinked, and true is
- * `held` alone. DEATHS times a thread dies at any step; whoever then wants its
- * word heals (word.pml proves that one does), in the order of rebuild().
+ * `held` alone. DEATHS times a thread dies at any step; the next that wants its
+ * latch recovers (latch.pml proves that one does), in the order of rebuild().
  *
  * BUG_1  raised after the visit of the shards
  * BUG_2  the shards are not drained
- * BUG_3  enter_concrete() reads the gate before it takes the shard's word
- * BUG_4  the gate's word is freed before `raised` is set
+ * BUG_3  enter_concrete() reads the gate before it takes the shard's latch
+ * BUG_4  the gate's latch is freed before `raised` is set
  * BUG_5  a wide scope does not keep the gate raised for itself
  * BUG_6  set_gates() lowers the gate to zero first
- * BUG_7  heal() leaves `raised` as it is
+ * BUG_7  recover() leaves `raised` as it is
  */
 #ifndef N
 #define N 3
@@ -40,20 +40,20 @@
 /* concrete threads of shard s */
 #define OF(s) ((s) == 0 -> 5 & ~GENERIC : 10 & ~GENERIC)
 
-byte gate, shard[2];   /* words: thread + 1 */
+byte gate, shard[2];   /* latches: thread + 1 */
 short raised;
-byte ring[2], generic; /* derived: who is linked */
+byte ring[2], generic; /* derived: which are linked */
 byte n_objects[2];
 byte held;             /* true: state is HELD */
 byte kill, dead;
 byte left = DEATHS;
 
-#define DEAD(word) ((word) != 0 && HAS(dead, (word) - 1))
+#define DEAD(latch) ((latch) != 0 && HAS(dead, (latch) - 1))
 
-/* heal.c: rebuild() for those words that a dead thread holds. In the order of
-   the code, as one goes on beside it who holds other words; atomic but for
-   the gate, which the narrow look at without its word */
-inline heal()
+/* recover.c: rebuild() for those latches that a dead thread holds. In the order of
+   the code, as a holder of other latches goes on beside it; atomic but for
+   the gate, which the narrow look at without its latch */
+inline recover()
 {
     atomic {
         recovery == 0 -> recovery = 1;
@@ -97,7 +97,7 @@ inline heal()
     :: else
     fi;
 #endif
-    /* free_dead_words(): shards, then the gate */
+    /* free_dead_latches(): shards, then the gate */
     if
     :: DEAD(shard[0]) -> shard[0] = 0
     :: else
@@ -115,15 +115,15 @@ inline heal()
 
 bit recovery;
 
-inline word_lock(w)
+inline latch_acquire(w)
 {
     do
     :: atomic { w == 0 -> w = me + 1; break }
-    :: DEAD(w) -> heal()
+    :: DEAD(w) -> recover()
     od
 }
 
-inline word_unlock(w)
+inline latch_release(w)
 {
     w = 0
 }
@@ -133,10 +133,10 @@ inline word_unlock(w)
 inline drain_shards()
 {
 #ifndef BUG_2
-    word_lock(shard[0]);
-    word_unlock(shard[0]);
-    word_lock(shard[1]);
-    word_unlock(shard[1])
+    latch_acquire(shard[0]);
+    latch_release(shard[0]);
+    latch_acquire(shard[1]);
+    latch_release(shard[1])
 #else
     skip
 #endif
@@ -144,7 +144,7 @@ inline drain_shards()
 
 inline enter_wide()
 {
-    word_lock(gate);
+    latch_acquire(gate);
     wide = 1;
 #ifdef BUG_1
     drain_shards();
@@ -166,7 +166,7 @@ inline leave_wide()
     raised--;
 #endif
     wide = 0;
-    word_unlock(gate)
+    latch_release(gate)
 }
 
 /* enter_if_raised() within */
@@ -176,19 +176,19 @@ inline enter_concrete()
     :: true ->
 #ifdef BUG_3
         down = (raised == 0);
-        word_lock(shard[HOME(me)]);
+        latch_acquire(shard[HOME(me)]);
 #else
-        word_lock(shard[HOME(me)]);
+        latch_acquire(shard[HOME(me)]);
         down = (raised == 0);
 #endif
         if
         :: down -> break
         :: else
         fi;
-        word_unlock(shard[HOME(me)]);
-        word_lock(gate);
+        latch_release(shard[HOME(me)]);
+        latch_acquire(gate);
         if
-        :: raised == 0 -> word_unlock(gate)
+        :: raised == 0 -> latch_release(gate)
         :: else -> wide = 1; raised++; break
         fi
     od
@@ -206,7 +206,7 @@ inline leave()
 {
     if
     :: wide -> leave_wide()
-    :: else -> word_unlock(shard[HOME(me)])
+    :: else -> latch_release(shard[HOME(me)])
     fi
 }
 
@@ -219,23 +219,23 @@ inline visit()
         seen = generic;
         if
         :: !IS_GENERIC ->
-            word_lock(shard[HOME(me)]);
+            latch_acquire(shard[HOME(me)]);
             seen = seen | ring[HOME(me)];
-            word_unlock(shard[HOME(me)])
+            latch_release(shard[HOME(me)])
         :: else ->
-            /* n_objects is read without the word */
+            /* n_objects is read without the latch */
             if
             :: n_objects[0] > 0 ->
-                word_lock(shard[0]);
+                latch_acquire(shard[0]);
                 seen = seen | ring[0];
-                word_unlock(shard[0])
+                latch_release(shard[0])
             :: else
             fi;
             if
             :: n_objects[1] > 0 ->
-                word_lock(shard[1]);
+                latch_acquire(shard[1]);
                 seen = seen | ring[1];
-                word_unlock(shard[1])
+                latch_release(shard[1])
             :: else
             fi
         fi
@@ -244,11 +244,11 @@ inline visit()
     atomic { busy = (seen & held & ~dead) != 0; seen = 0 }
 }
 
-/* change.c: guard_enter(), guard_leave() */
+/* links.h: guard_enter(), guard_leave() */
 inline guard_enter()
 {
     if
-    :: wide && !IS_GENERIC -> word_lock(shard[HOME(me)])
+    :: wide && !IS_GENERIC -> latch_acquire(shard[HOME(me)])
     :: else
     fi
 }
@@ -256,12 +256,12 @@ inline guard_enter()
 inline guard_leave()
 {
     if
-    :: wide && !IS_GENERIC -> word_unlock(shard[HOME(me)])
+    :: wide && !IS_GENERIC -> latch_release(shard[HOME(me)])
     :: else
     fi
 }
 
-/* the ring is read, and then written: two who do so at once lose one */
+/* the ring is read, and then written: two that do so at once lose one */
 inline link()
 {
     if

@@ -1,14 +1,14 @@
 /*
- * hand.pml - hand-over: unlock, serve, grant or poke, wake; against waiters
- * that go to sleep, give up, die or are stopped (src/lock/serve.c, wait.c,
- * scope.c: scope_leave_slow, send_wakes; hold.c: hold_unlock).
+ * hand.pml - hand-over: unlock, grant scan, grant or retry wake-up; against
+ * waiters that go to sleep, give up, die or are stopped (src/lock/grant_scan.c,
+ * wait.c, scope.c: scope_leave_slow, send_wakes; hold.c: hold_unlock).
  *
  * N threads, a session and an entry each, ROUNDS times: ask for the one
- * object, hold it, unlock. `phase` is what the holder of the shard's word
+ * object, hold it, unlock. `phase` is what the holder of the shard's latch
  * sees. `mem` is what others see: a state that was stored stands in its
- * processor's store buffer (`pend`), first in first out, before the word's
+ * processor's store buffer (`pend`), first in first out, before the latch's
  * release (`rel`); so does `asleep` = 1 (`doze`). A fence waits for them.
- * Death inside the shard's word: whoever comes next heals (word.pml).
+ * Death inside the shard's latch: the next thread recovers (latch.pml).
  * Time: a waiter becomes due, a lock runs out, at any moment.
  *
  * SHARED   bit i: thread i asks for S, else X
@@ -16,20 +16,20 @@
  * IMPATIENT bit i: gives up when it likes
  * DEATHS, STOPS: how many are killed, or stopped while they sleep
  * TTL      bit i: the lock of i runs out, and i never unlocks
- * AS_IS    who has somebody ahead leaves time to him alone (blockers_leave_to_ahead)
+ * AS_IS    a waiter leaves time to the one ahead of it (blockers_leave_to_ahead)
  *
- * No tick: nobody who may have the lock sleeps for ever (end states). With
+ * No tick: none that may have the lock sleeps for ever (end states). With
  * deaths, ticks come when nothing else can move (TICK), and are counted.
  *
  * BUG_1  no fence in send_wakes()
  * BUG_2  no fence in sleep_on()
- * BUG_3  wakes before the word is let go and the state is out
+ * BUG_3  wakes before the latch is let go and the state is out
  * BUG_4  sleep_on() without comparing the state
- * BUG_5  who gives up does not serve those behind
- * BUG_6  who is woken by a death does not pass it on
+ * BUG_5  a waiter that gives up does not serve those behind it
+ * BUG_6  a waiter that is woken by a death does not pass it on
  * BUG_7  the holders' sessions are not watched
- * BUG_8  serve() passes over an earlier waiter that stays
- * BUG_9  who is granted is not woken
+ * BUG_8  grant_scan() passes over an earlier waiter that stays
+ * BUG_9  a waiter that is granted is not woken
  */
 #ifndef N
 #define N 3
@@ -63,32 +63,32 @@
 #define FREE 0
 #define WAITING 1
 #define HELD 2
-#define STATE(i) (phase[i] + 4 * HAS(poked, i) + 8 * round[i])
+#define STATE(i) (phase[i] + 4 * HAS(retry, i) + 8 * round[i])
 #define PHASE(state) ((state) & 3)
 
-byte sh;                 /* the shard's word: thread + 1 */
-byte phase[N], round[N]; /* as the word's holder sees them */
-byte poked, due, expired, dead, stopped, asleep, fin; /* sets */
+byte sh;                 /* the shard's latch: thread + 1 */
+byte phase[N], round[N]; /* as the latch's holder sees them */
+byte retry, due, expired, dead, stopped, asleep, fin; /* sets */
 byte mem[N];             /* entry.state as others see it */
 byte pend[N];            /* states in the store buffer of ... */
-bit rel[N];              /* and then the release of the word */
+bit rel[N];              /* and then the release of the latch */
 byte doze;               /* asleep = 1 in the store buffer */
-byte q[N], nq;           /* who waits, in order of arrival */
+byte q[N], nq;           /* the waiters, in order of arrival */
 byte held;
 byte futex;              /* asleep in the kernel */
-byte watched[N];         /* whose life words */
+byte watched[N];         /* whose liveness words */
 byte alarm, own;         /* whose `until` is an expiry; its own being due */
 byte kill;
 byte left = DEATHS, stops = STOPS;
 
-/* --- the word --- */
+/* --- the latch --- */
 
 inline lock()
 {
     atomic {
         sh == 0 || (HAS(dead, sh - 1) && !rel[sh - 1] && pend[sh - 1] == 0) ->
         if
-        :: sh != 0 -> futex = 0 /* heal.c: rouse() */
+        :: sh != 0 -> futex = 0 /* recover.c: rouse() */
         :: else
         fi;
         sh = me + 1
@@ -106,7 +106,7 @@ inline unlock()
 
 #define FENCE (pend[me] == 0 && !rel[me] && !HAS(doze, me))
 
-/* R8: nobody who is due is left behind that nothing is in the way of. */
+/* R8: no waiter that is due is left behind with nothing in its way. */
 inline none_left_behind()
 {
     d_step {
@@ -156,7 +156,7 @@ inline leave()
     fi
 }
 
-/* --- serve.c: serve_narrow() --- */
+/* --- grant_scan.c: grant_narrow() --- */
 
 #ifdef SC
 #define STORED(i) mem[i] = STATE(i)
@@ -195,7 +195,7 @@ inline take_out(i)
     :: phase[i] == HELD -> held = held & ~BIT(i)
     :: else
     fi;
-    poked = poked & ~BIT(i);
+    retry = retry & ~BIT(i);
     due = due & ~BIT(i);
     expired = expired & ~BIT(i);
     set_phase(i, FREE)
@@ -210,7 +210,7 @@ inline grant(i)
     dequeue(i);
     held = held | BIT(i);
     assert(BLOCKS(held, i) == 0);
-    poked = poked & ~BIT(i);
+    retry = retry & ~BIT(i);
     due = due & ~BIT(i);
     set_phase(i, HELD);
 #ifndef BUG_9
@@ -218,7 +218,7 @@ inline grant(i)
 #endif
 }
 
-/* serve(self): take_stock(), each_waiter(serve_due), each_waiter(poke_young) */
+/* grant_scan(self): take_stock(), each_waiter(grant_due), each_waiter(retry_within) */
 inline serve(self)
 {
     d_step {
@@ -261,7 +261,7 @@ inline serve(self)
         :: else -> break
         od;
         e = 0;
-        looked = 0; /* the crowd that was poked */
+        looked = 0; /* those that were told to retry */
         do
         :: young && e < nq ->
             i = q[e];
@@ -270,9 +270,9 @@ inline serve(self)
                     BLOCKS(looked, i) -> e++
             :: else ->
                 if
-                :: HAS(poked, i) /* once in vain is enough */
+                :: HAS(retry, i) /* once in vain is enough */
                 :: else ->
-                    poked = poked | BIT(i);
+                    retry = retry | BIT(i);
                     STORED(i);
                     wakes = wakes | BIT(i)
                 fi;
@@ -373,7 +373,7 @@ inline sleep_on()
             atomic { futex = futex & ~BIT(me) }
         :: HAS(IMPATIENT, me) -> atomic { futex = futex & ~BIT(me) }
 #if STOPS > 0
-        /* he is blocked by one who is stopped, rightly */
+        /* it is blocked by one that is stopped, rightly */
         :: timeout && BLOCKS(stopped & held, me) ->
         end_blocked:
             false
@@ -552,7 +552,7 @@ proctype Thread(byte me)
             ahead_state = 0; seen = 0; young = 0; looked = 0; pending = 0;
             gave_up = 0; ticks = 0; watched[me] = 0;
             dead = dead | BIT(me);
-            /* the kernel wakes one watcher of the life word */
+            /* the kernel wakes one watcher of the liveness word */
             if
             :: HAS(watched[0], me) && HAS(futex, 0) -> futex = futex & ~BIT(0)
             :: HAS(watched[1], me) && HAS(futex, 1) -> futex = futex & ~BIT(1)

@@ -1,17 +1,17 @@
 /*
- * promote.pml - of several O one becomes E (src/lock/hold.c: grip_take,
- * promote_gripped, remove_losers, forget_gone; change.c: change_take_away,
- * next_token, change_mode).
+ * promote.pml - of several O one becomes E (src/lock/convert.c:
+ * promote_pinned, remove_losers; pin.c: pin_take; hold.c: forget_gone;
+ * transition.c: transition_take_away, next_token, transition_mode).
  *
- * N threads hold O on one object, and each promotes; who has won gives back.
- * Any of them dies at any step, DEATHS times; whoever wants the word of a dead
- * one heals it: what is true (the states) stays as it was.
+ * N threads hold O on one object, and each promotes; the winner gives back.
+ * Any of them dies at any step, DEATHS times; a thread that wants the latch of a
+ * dead one recovers it: what is true (the states) stays as it was.
  *
  * BUG_1  the winner first, then the losers
- * BUG_2  the state is not read again under the word (grip_check)
+ * BUG_2  the state is not read again under the latch (pin_check)
  * BUG_3  the entry's token is stored before the shard's newest
- * BUG_4  the loser's entry is free at once: he is not told
- * BUG_5  the word of a dead one is not taken over
+ * BUG_4  the loser's entry is free at once: the loser is not told
+ * BUG_5  the latch of a dead one is not taken over
  * BUG_6  remove_losers() stops after the first
  */
 #ifndef N
@@ -26,9 +26,9 @@
 #define HELD 1
 #define LOST 2
 
-byte word;
+byte latch;
 byte phase[N], mode[N], token[N];
-byte newest, last; /* last: ghost, the token of the last who won */
+byte newest, last; /* last: ghost, the token of the last winner */
 bit dead[N], kill[N];
 byte left = DEATHS, won, told;
 byte finished;
@@ -43,7 +43,7 @@ byte finished;
 #define ANY (LIVE(0) || LIVE(1) || LIVE(2))
 #endif
 
-/* whoever has the word finds: one living E at most, and no O beside it */
+/* the latch's holder finds: one living E at most, and no O beside it */
 inline consistent()
 {
     d_step {
@@ -66,9 +66,9 @@ inline consistent()
 inline lock()
 {
     do
-    :: atomic { word == 0 -> word = me + 1; break }
+    :: atomic { latch == 0 -> latch = me + 1; break }
 #ifndef BUG_5
-    :: atomic { word != 0 && dead[word - 1] -> word = me + 1; break }
+    :: atomic { latch != 0 && dead[latch - 1] -> latch = me + 1; break }
 #endif
     od;
     consistent()
@@ -83,7 +83,7 @@ inline lock()
 #define BLOCKED (IN_THE_WAY(0) || IN_THE_WAY(1) || IN_THE_WAY(2))
 #endif
 
-/* remove_losers(): change_take_away(), one after the other */
+/* remove_losers(): transition_take_away(), one after the other */
 inline remove_losers()
 {
     i = 0;
@@ -118,7 +118,7 @@ inline next_token()
 #endif
 }
 
-inline change_mode()
+inline transition_mode()
 {
     next_token();
     mode[me] = MODE_E;
@@ -143,32 +143,32 @@ proctype Thread(byte me)
         mine = (phase[me] == HELD);
 #endif
         if
-        :: mine && BLOCKED -> word = 0 /* refused */
+        :: mine && BLOCKED -> latch = 0 /* refused */
         :: mine && !BLOCKED ->
 #ifdef BUG_1
-            change_mode();
+            transition_mode();
             remove_losers();
 #else
             remove_losers();
-            change_mode();
+            transition_mode();
 #endif
-            word = 0;
+            latch = 0;
             won++;
             /* the application is at it */
             assert(phase[me] == HELD && mode[me] == MODE_E);
             lock();
             assert(phase[me] == HELD && mode[me] == MODE_E);
             phase[me] = FREE;
-            word = 0
+            latch = 0
         :: else ->
             /* told why, by the state that its entry was left in */
             assert(phase[me] == LOST);
-            word = 0;
+            latch = 0;
             phase[me] = FREE; /* forget_gone() */
             told++;
             lock();
             if
-            :: !ANY -> /* and takes it anew: change_hold() */
+            :: !ANY -> /* and takes it anew: transition_hold() */
                 next_token();
                 atomic { assert(token[me] > last); last = token[me] }
 #ifdef BUG_3
@@ -176,7 +176,7 @@ proctype Thread(byte me)
 #endif
             :: ANY
             fi;
-            word = 0
+            latch = 0
         fi;
         finished++;
     end_done:

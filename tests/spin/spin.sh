@@ -15,19 +15,19 @@ export LC_ALL=C SECONDS_MOST=${SECONDS_MOST:-250}
 
 runs() {
     cat <<-'END'
-	holds word -DTICK=1 -DDEATHS=2
-	holds word -DTICK=2 -DDEATHS=1 -DWORDS=1
-	holds word -DTICK=0 -DDEATHS=0 -DWORDS=1 -DEXCHANGE
-	holds word -DTICK=0 -DDEATHS=1 -DWORDS=1 -DEXCHANGE -DLOOK_AGAIN -DP=2
-	bug word -DBUG_1
-	bug word -DBUG_2 -DDEATHS=1
-	bug word -DBUG_3 -DTICK=2
-	bug word -DBUG_4 -DTICK=0 -DDEATHS=0 -DWORDS=1 -DEXCHANGE
-	bug word -DBUG_5 -DTICK=0 -DDEATHS=0 -DWORDS=1 -DEXCHANGE
-	bug word -DBUG_6 -DTICK=2
-	bug word -DBUG_7
-	bug word -DBUG_8 -DTICK=0 -DDEATHS=1 -DWORDS=1 -DEXCHANGE -DLOOK_AGAIN -DP=2
-	bug word -DBUG_9 -DTICK=0 -DDEATHS=0 -DEXCHANGE
+	holds latch -DTICK=1 -DDEATHS=2
+	holds latch -DTICK=2 -DDEATHS=1 -DLATCHES=1
+	holds latch -DTICK=0 -DDEATHS=0 -DLATCHES=1 -DEXCHANGE
+	holds latch -DTICK=0 -DDEATHS=1 -DLATCHES=1 -DEXCHANGE -DLOOK_AGAIN -DP=2
+	bug latch -DBUG_1
+	bug latch -DBUG_2 -DDEATHS=1
+	bug latch -DBUG_3 -DTICK=2
+	bug latch -DBUG_4 -DTICK=0 -DDEATHS=0 -DLATCHES=1 -DEXCHANGE
+	bug latch -DBUG_5 -DTICK=0 -DDEATHS=0 -DLATCHES=1 -DEXCHANGE
+	bug latch -DBUG_6 -DTICK=2
+	bug latch -DBUG_7
+	bug latch -DBUG_8 -DTICK=0 -DDEATHS=1 -DLATCHES=1 -DEXCHANGE -DLOOK_AGAIN -DP=2
+	bug latch -DBUG_9 -DTICK=0 -DDEATHS=0 -DEXCHANGE
 	holds hand
 	holds hand -DSTRICT -DSHARED=5 -DIMPATIENT=2
 	holds hand -DSC -DSTRICT -DDEATHS=1
@@ -118,8 +118,8 @@ fi
 # the bug of the model that it would be without.
 shapes() {
     cat <<-'END'
-	word|free_dead_words|recovery/heal.c|if (bit(r->shards, i))|BUG_1
-	word|word_unlock|sync/word.h|shm_swap(word, 0);|BUG_5
+	latch|free_dead_latches|recovery/recover.c|if (bit(r->shards, i))|BUG_1
+	latch|latch_release|sync/latch.h|shm_swap(latch, 0);|BUG_5
 	hand|blockers_leave_to_ahead|wait/blockers.c|b->until = mono_min(deadline, mono_add_ns(b->until, AHEAD_NS));|AS_IS
 	hand|scope_send_wakes|lock/scope.c|shm_fence(); /* our stores of states, before the loads of `asleep` */|BUG_1
 	hand|sleep_on|wait/wait.c|shm_store_fence(&e->asleep, ASLEEP_THREAD);|BUG_2

@@ -1,19 +1,19 @@
 /*
- * sweep.pml - the burial of a dead session by several processes at once,
+ * sweep.pml - the reaping of a dead session by several processes at once,
  * while its entries are adopted, and its page and slot used anew
- * (src/recovery/heal.c: bury, erase, uncache; hold.c: end_one, end_gripped,
- * grip_take, hold_adopt; slab.c: harvest_one; session.c: claim).
+ * (src/recovery/reap.c: reap, erase, uncache; hold_end.c: end_one, end_pinned;
+ * pin.c: pin_take; hold.c: hold_adopt; slab.c: harvest_one; session.c: claim).
  *
  * The dead session has a page of three entries: two held locks and one that
- * lay in a magazine. BURIERS processes bury it; one adopts the second lock
+ * lay in a magazine. BURIERS processes reap it; one adopts the second lock
  * if it is quick enough; one claims the page for a session of its own, which
  * takes the dead one's slot as soon as that is free, and holds a lock in each
- * entry it can have. Buriers die at any step, DEATHS times.
+ * entry it can have. Reapers die at any step, DEATHS times.
  *
- * BUG_1  end_gripped() does not look whose the entry is
+ * BUG_1  end_pinned() does not look whose the entry is
  * BUG_2  erase() does not look whether the slot is still the dead one's
  * BUG_3  a session's reference has no generation
- * BUG_4  the recovery word is not taken over from the dead
+ * BUG_4  the recovery latch is not taken over from the dead
  * BUG_5  the slot is freed, the pages are not
  */
 #ifndef BURIERS
@@ -39,12 +39,12 @@
 #define NEW_ONE 3
 #endif
 
-byte word, recovery;  /* process + 1 */
+byte latch, recovery;  /* process + 1 */
 byte state[E], whose[E];
 byte owner = DEAD_ONE; /* of the page */
 byte slot = DEAD_ONE;
 bit dead[BURIERS], kill[BURIERS];
-byte left = DEATHS, buried, adopted;
+byte left = DEATHS, reaped, adopted;
 bit claimed, took;
 
 inline lock(w)
@@ -70,13 +70,13 @@ inline swap(e, from, to, done)
     }
 }
 
-/* hold.c: end_one() */
+/* hold_end.c: end_one() */
 inline end_one(e)
 {
     s = state[e];
     if
     :: PHASE(s) == HELD && whose[e] == DEAD_ONE ->
-        lock(word);
+        lock(latch);
         now = state[e];
         if
         :: GEN(now) == GEN(s) && PHASE(now) == HELD ->
@@ -86,12 +86,12 @@ inline end_one(e)
 #else
             :: whose[e] == DEAD_ONE ->
 #endif
-                state[e] = STATE(GEN(now), GONE) /* slab_bury() */
+                state[e] = STATE(GEN(now), GONE) /* slab_reap() */
             :: else /* adopted meanwhile */
             fi
         :: else
         fi;
-        word = 0
+        latch = 0
     :: else
     fi;
     s = 0;
@@ -144,13 +144,13 @@ inline erase()
     recovery = 0
 }
 
-proctype Burier(byte me)
+proctype Reaper(byte me)
 {
     byte s, now;
     bit ok;
 
     {
-        /* bury_dead(): slot named, dead, still named */
+        /* reap_dead(): slot named, dead, still named */
         if
         :: slot == DEAD_ONE ->
             /* hold_release_all(): slab_each_of() */
@@ -161,7 +161,7 @@ proctype Burier(byte me)
             erase()
         :: else
         fi;
-        buried++;
+        reaped++;
     end_done:
         false
     } unless {
@@ -177,18 +177,18 @@ proctype Adopter(byte me)
     s = state[1];
     if
     :: PHASE(s) == HELD && whose[1] == DEAD_ONE ->
-        lock(word);
+        lock(latch);
         if
         :: state[1] == s && whose[1] == DEAD_ONE ->
             whose[1] = ADOPTER;
             adopted = 1;
-            word = 0;
+            latch = 0;
             assert(state[1] == s);
-            lock(word);
+            lock(latch);
             assert(state[1] == s && whose[1] == ADOPTER);
             state[1] = STATE(GEN(s) + 1, FREE);
-            word = 0
-        :: else -> word = 0
+            latch = 0
+        :: else -> latch = 0
         fi
     :: else
     fi
@@ -205,16 +205,16 @@ inline use(e)
         if
         :: ok ->
             assert(state[e] == mine);
-            lock(word);
+            lock(latch);
             whose[e] = NEW_ONE;
             assert(state[e] == mine);
             mine = STATE(GEN(mine), HELD);
             state[e] = mine;
-            word = 0;
-            lock(word);
+            latch = 0;
+            lock(latch);
             assert(state[e] == mine && whose[e] == NEW_ONE);
             state[e] = STATE(GEN(mine) + 1, CACHED);
-            word = 0;
+            latch = 0;
             ok = 0
         :: else
         fi
@@ -241,7 +241,7 @@ proctype Claimer(byte me)
         use(2);
         assert(owner == NEW_ONE);
         assert(!took || slot == NEW_ONE)
-    :: buried == BURIERS && owner != 0
+    :: reaped == BURIERS && owner != 0
     fi
 }
 
@@ -259,7 +259,7 @@ end_killer:
     od
 }
 
-/* At rest, one burier having lived: nothing live is the dead one's. */
+/* At rest, one reaper having lived: nothing live is the dead one's. */
 proctype Rest()
 {
     timeout ->
@@ -274,10 +274,10 @@ init
         state[0] = HELD; whose[0] = DEAD_ONE;
         state[1] = HELD; whose[1] = DEAD_ONE;
         state[2] = CACHED; whose[2] = DEAD_ONE;
-        run Burier(0);
-        run Burier(1);
+        run Reaper(0);
+        run Reaper(1);
 #if BURIERS > 2
-        run Burier(2);
+        run Reaper(2);
 #endif
         run Adopter(100);
         run Claimer(101);

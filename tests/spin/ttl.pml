@@ -1,17 +1,17 @@
 /*
  * ttl.pml - a lock that runs out, against renew, unlock and a waiter (src/
- * lock/hold.c: grip_take, grip_over, hold_renew, hold_unlock; change.c:
- * start_clock, change_deadline; serve.c: take_stock; wait.c).
+ * lock/hold.c: pin_take, pin_over, hold_renew, hold_unlock; transition.c:
+ * start_clock, transition_deadline; grant_scan.c: take_stock; wait.c).
  *
  * The holder takes the lock for TTL, renews it RENEWALS times, gives it back;
  * the waiter sleeps until the deadline that it saw, and serves. Time passes at
  * any moment; the coarse clock is behind by LAG at most. `promise` is until
- * when the holder was told that the lock is his, by the exact time.
+ * when the holder was told that it has the lock, by the exact time.
  *
  * BUG_1  the lag of the coarse clock is not added (start_clock)
- * BUG_2  renew without the word
+ * BUG_2  renew without the latch
  * BUG_3  renew does not look whether the lock has run out
- * BUG_4  the waiter does not read the deadline again under the word
+ * BUG_4  the waiter does not read the deadline again under the latch
  * BUG_5  unlock does not compare the generation
  * BUG_6  the waiter sleeps without an end
  */
@@ -30,26 +30,26 @@
 #endif
 
 byte now, coarse;
-byte word;
+byte latch;
 byte gen = 1, who;  /* the entry that is held: its generation, whose */
 byte deadline;
 byte promise;       /* ghost */
 bit holds = 1;      /* ghost: the holder has not given it back, nor been told */
-byte queue;         /* who waits */
+byte queue;         /* the waiters */
 bit woken[WAITERS + 1];
 bit over_seen;      /* enq_valid() has said that it is over */
 
 inline lock()
 {
-    atomic { word == 0 -> word = me + 1 }
+    atomic { latch == 0 -> latch = me + 1 }
 }
 
 inline unlock()
 {
-    word = 0
+    latch = 0
 }
 
-/* serve(): who is first has it next */
+/* serve(): the first waiter has it next */
 inline hand_over()
 {
     d_step {

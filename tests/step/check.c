@@ -9,7 +9,7 @@
 #include "segment/layout.h"
 #include "step.h"
 
-#define BURIED_US 3000000
+#define REAPED_US 3000000
 #define ROOM_MOST 4200u
 
 static struct enq_stats stat_of(const struct world *w)
@@ -43,7 +43,7 @@ static bool is_settled(const struct world *w, unsigned more)
 
 static void check_settled(struct world *w, unsigned more)
 {
-    int64_t until = now_us() + BURIED_US;
+    int64_t until = now_us() + REAPED_US;
     struct enq_stats s;
 
     while (!is_settled(w, more)) {

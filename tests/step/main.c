@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/shared.h"
 #include "step.h"
 
 #define WORLDS_MAX 16u
@@ -21,25 +21,13 @@
 struct seat {
     pid_t pid;
     struct ctl *ctl;
-    uint32_t beats;
+    uint32_t heartbeats;
     int64_t heard_us;
 };
 
 static struct seat seats[WORLDS_MAX];
 static unsigned n_seats = WORLDS;
 static volatile sig_atomic_t ended;
-
-static void *shared(size_t bytes)
-{
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-    if (p == MAP_FAILED) {
-        perror("mmap");
-        exit(1);
-    }
-    return p;
-}
 
 /* --- worlds come and go --- */
 
@@ -74,7 +62,7 @@ static bool is_over(void)
         (LOAD(tally->next) > 101 * n_ops && tally->until_us <= now_us());
 }
 
-static void bury_world(unsigned i, int status)
+static void reap_world(unsigned i, int status)
 {
     if (WIFSIGNALED(status) || WEXITSTATUS(status) != 0)
         fault(FAULT_STUCK, &seats[i].ctl->now,
@@ -88,11 +76,11 @@ static void bury_world(unsigned i, int status)
 static void look_after(unsigned i)
 {
     struct seat *seat = &seats[i];
-    uint32_t beats = LOAD(seat->ctl->beats);
+    uint32_t heartbeats = LOAD(seat->ctl->heartbeats);
 
-    if (beats != seat->beats)
+    if (heartbeats != seat->heartbeats)
         seat->heard_us = now_us();
-    seat->beats = beats;
+    seat->heartbeats = heartbeats;
     if (now_us() < seat->heard_us + SILENT_US && !ended)
         return;
     if (!ended)
@@ -100,7 +88,7 @@ static void look_after(unsigned i)
     kill(-seat->pid, SIGKILL);
     kill(seat->pid, SIGKILL);
     waitpid(seat->pid, NULL, 0);
-    bury_world(i, 0);
+    reap_world(i, 0);
 }
 
 static void watch(void)
@@ -115,7 +103,7 @@ static void watch(void)
                 continue;
             living++;
             if (waitpid(seats[i].pid, &status, WNOHANG) == seats[i].pid)
-                bury_world(i, status);
+                reap_world(i, status);
             else
                 look_after(i);
         }
@@ -245,13 +233,13 @@ int main(int argc, char **argv)
 {
     int64_t began = now_us();
 
-    tally = shared(sizeof(*tally));
+    tally = test_shared(sizeof(*tally));
     take_options(argc, argv);
     printf("seed %llu\n", (unsigned long long)tally->seed);
     signal(SIGTERM, on_signal);
     signal(SIGINT, on_signal);
     for (unsigned i = 0; i < n_seats; i++) {
-        seats[i].ctl = shared(sizeof(struct ctl));
+        seats[i].ctl = test_shared(sizeof(struct ctl));
         start(i);
     }
     watch();

@@ -283,9 +283,9 @@ static int act_open(const struct state *s)
     return victim_open();
 }
 
-/* The helper thread buries in its first round: only its stores are seen here,
+/* The helper thread reaps in its first round: only its stores are seen here,
    as this thread makes none. */
-static int act_bury(const struct state *s)
+static int act_reap(const struct state *s)
 {
     struct enq_stats stats = {.size = sizeof(stats)};
     int rc = victim_open(), turns = 2000;
@@ -384,9 +384,10 @@ const struct op ops[] = {
     {"open", 12, 200, .opens = true, .after = wait_elsewhere, .act = act_open},
     {"close", 36, 200, .before = join_in, .hold = victim_hold_two,
         .after = wait_here, .act = act_close},
-    {"bury", 30, 200, .opens = true, .before = lose_one,
-        .after = wait_elsewhere, .act = act_bury},
-    {"heal", 40, 200, .hold = warm, .after = lose_one_inside, .act = act_lock},
+    {"reap", 30, 200, .opens = true, .before = lose_one,
+        .after = wait_elsewhere, .act = act_reap},
+    {"recover", 40, 200, .hold = warm, .after = lose_one_inside,
+        .act = act_lock},
     {"adopt", 12, 200, .hold = warm, .after = lose_keeper, .act = act_adopt},
     {"break", 20, 200, .cancels = true, .before = refuse, .hold = warm,
         .after = wait_with_id, .act = act_break},

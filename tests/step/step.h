@@ -29,7 +29,7 @@
 #define STORE(x, value) __atomic_store_n(&(x), (value), __ATOMIC_SEQ_CST)
 #define ADD(x, n) __atomic_fetch_add(&(x), (n), __ATOMIC_SEQ_CST)
 
-/* --- bells: who waits for something in ctl sleeps on one --- */
+/* --- bells: a process that waits for something in ctl sleeps on one --- */
 
 struct bell {
     uint32_t rings;
@@ -127,13 +127,13 @@ struct point {
 };
 
 struct ctl {
-    struct bell bell; /* the controller's */
-    uint32_t beats;   /* it gets on */
-    uint32_t inside;  /* survivors that hold an exclusive lock of the key */
+    struct bell bell;    /* the controller's */
+    uint32_t heartbeats; /* it gets on */
+    uint32_t inside;     /* survivors that hold an exclusive lock of the key */
     struct point now;
     struct actor waiter, barger;
     struct victim victim;
-    struct victim earlier;    /* who died before it, and is what it meets */
+    struct victim earlier;    /* died before it, and is what it meets */
     struct trap_report whole; /* the case's operation, uncut */
 };
 

@@ -22,7 +22,7 @@ static const struct {
     uint32_t each;
 } parts[] = {
     {"page", SEG_FIXED_END, PAGE_BYTES},
-    {"line", SEG_LINES, sizeof(struct line)},
+    {"line", SEG_BUCKETS, sizeof(struct bucket)},
     {"directory", SEG_DIRS, sizeof(struct shard_dir)},
     {"shard", SEG_SHARDS, sizeof(struct shard)},
     {"gate", SEG_GATES, sizeof(struct gate)},

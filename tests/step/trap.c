@@ -12,7 +12,7 @@
  * page is closed, and the changes of that page are counted.
  *
  * All is opened before the process kills itself. The kernel, when it marks the
- * life words, writes as the process would, and could not otherwise.
+ * liveness words, writes as the process would, and could not otherwise.
  *
  * This works in every thread of the process. The library's helper thread
  * blocks all signals, and a blocked fault is a death: so the mask that it sets

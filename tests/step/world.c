@@ -324,7 +324,7 @@ static void throw_state(struct world *w)
     strcpy(ctl->barger.want.owner, "B");
 }
 
-/* The victim's coming has the one before it buried, and shows what it left. */
+/* The victim's coming has the one before it reaped, and shows what it left. */
 static void come(struct world *w, const struct aim *aim)
 {
     struct victim *v = &ctl->victim;
@@ -340,7 +340,7 @@ static void come(struct world *w, const struct aim *aim)
 
 static void kill_one(struct world *w, const struct aim *aim)
 {
-    ADD(ctl->beats, 1);
+    ADD(ctl->heartbeats, 1);
     throw_state(w);
     come(w, aim);
     ctl->now = (struct point){.op = (uint32_t)(w->op - ops),

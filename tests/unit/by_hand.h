@@ -13,9 +13,6 @@
 #include "remote/client.h"
 #include "sync/sys.h"
 
-#define GRANTED(handle)                                                        \
-    "\"RC\":\"0\",\"RESULT\":0,\"HANDLE\":\"" handle "\",\"TOKEN\":\"1001\""
-#define DONE "\"RC\":\"0\",\"RESULT\":0"
 #define OURS DONE ",\"TOKEN\":\"1001\",\"MODE\":\"E\""
 
 #define A_LOCK                                                                 \
@@ -99,16 +96,6 @@ static inline void answer_ping_of(struct enq *e)
 
     answer_ping();
     eventually(shm_load(until_ns) > before);
-}
-
-static inline void event_is(struct enq *e, int kind, int result)
-{
-    struct enq_event event;
-
-    eventually(enq_next(e, &event) == ENQ_OK);
-    ck_assert_int_eq(event.kind, kind);
-    ck_assert_msg(event.result == result, "%s, not %s",
-        enq_result_name(event.result), enq_result_name(result));
 }
 
 /* Of the connection the last event is told. */

@@ -1,5 +1,5 @@
 /*
- * check_abandon.c - locks that go on without who held them, while he lives.
+ * check_abandon.c - locks that go on without their holder, while it lives.
  */
 #include <errno.h>
 #include <unistd.h>

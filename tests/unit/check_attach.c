@@ -16,6 +16,7 @@
 
 #include "api/attachment.h"
 #include "base/hash.h"
+#include "base/point.h"
 #include "unit.h"
 
 /* --- racing --- */
@@ -202,7 +203,7 @@ static int create_armed(void *point)
     struct enq_open_opts opts = {.size = sizeof(opts), .slots = 10000};
     struct enq *e;
 
-    setenv("ENQ_CRASH", point, 1);
+    point_arm(point);
     enq_open(&e, unit_space(), &opts);
     return 1;
 }
@@ -334,6 +335,44 @@ int __wrap_fstatat(int dir, const char *path, struct stat *st, int flags)
     return -1;
 }
 
+static int denied = -1; /* which of the next opens of the space */
+
+int __real_open(const char *path, int flags, mode_t mode);
+int __wrap_open(const char *path, int flags, ...);
+
+int __wrap_open(const char *path, int flags, ...)
+{
+    mode_t mode = 0;
+    va_list args;
+
+    if (flags & O_CREAT) {
+        va_start(args, flags);
+        mode = va_arg(args, mode_t);
+        va_end(args);
+    }
+    if (denied < 0 || strcmp(path, unit_space()) != 0 || denied-- > 0)
+        return __real_open(path, flags, mode);
+    errno = EACCES;
+    return -1;
+}
+
+/* It is opened twice: that the second one fails is no sign that others remove
+   it and make it again. */
+TEST(a_space_that_cannot_be_opened_once_more_is_told_so)
+{
+    struct enq *e = NULL;
+    int n;
+
+    enq_close(unit_open());
+    for (n = 0; n < 2; n++) {
+        denied = n;
+        want_why(-EACCES, enq_open(&e, unit_space(), NULL), unit_space());
+    }
+    denied = n;
+    want(ENQ_OK, enq_open(&e, unit_space(), NULL));
+    enq_close(e);
+}
+
 /* A lock on the file that lasts as long as our memory, or /proc. */
 TEST(one_sign_of_our_end_is_enough_and_without_any_a_space_is_refused)
 {
@@ -365,8 +404,8 @@ TEST(references_that_lead_outside_lead_nowhere)
     ck_assert_ptr_null(at_entry(map, first - 1));
     ck_assert_ptr_null(at_entry(map, first + 1));
     ck_assert_ptr_null(at_entry(map, UINT32_MAX));
-    ck_assert_ptr_null(at_line(map, 0, UINT32_MAX));
-    ck_assert_ptr_null(at_line(map, 0, LINES_PER_SEGMENT));
+    ck_assert_ptr_null(at_bucket(map, 0, UINT32_MAX));
+    ck_assert_ptr_null(at_bucket(map, 0, BUCKETS_PER_SEGMENT));
     for (int i = 0; i < 100000; i++) {
         const struct entry *entry = at_entry(map, (ref_t)unit_random(&dice));
         ck_assert(entry == NULL ||
@@ -376,7 +415,7 @@ TEST(references_that_lead_outside_lead_nowhere)
     enq_close(e);
 }
 
-TEST(a_line_directory_that_points_astray_leads_nowhere)
+TEST(a_bucket_directory_that_points_astray_leads_nowhere)
 {
     static const ref_t astray[] = {1, UINT32_MAX, 64, 0xfffffff0};
     struct enq *e = unit_open();
@@ -384,7 +423,7 @@ TEST(a_line_directory_that_points_astray_leads_nowhere)
 
     for (size_t i = 0; i < LENGTH(astray); i++) {
         e->map->dirs[7].segment[1] = astray[i];
-        ck_assert_ptr_null(at_line(e->map, 7, LINES_PER_SEGMENT));
+        ck_assert_ptr_null(at_bucket(e->map, 7, BUCKETS_PER_SEGMENT));
     }
     e->map->dirs[7] = was;
     enq_close(e);
@@ -437,7 +476,7 @@ static void *end_it_later(void *pid)
     return NULL;
 }
 
-TEST(a_circle_of_processes_that_is_none_of_threads_is_waited_out)
+TEST(a_cycle_of_processes_that_is_none_of_threads_is_waited_out)
 {
     struct files *f = unit_shared(sizeof(*f));
     char path[256];
@@ -490,10 +529,11 @@ int main(void)
     ADD(a_space_that_is_mapped_already_by_another_copy_of_the_library_is_refused);
     ADD_LOOP(one_sign_of_our_end_is_enough_and_without_any_a_space_is_refused,
         4);
+    ADD(a_space_that_cannot_be_opened_once_more_is_told_so);
     ADD(references_that_lead_outside_lead_nowhere);
-    ADD(a_line_directory_that_points_astray_leads_nowhere);
+    ADD(a_bucket_directory_that_points_astray_leads_nowhere);
     ADD(a_descriptor_closed_by_the_program_is_noticed);
     ADD(a_removed_name_is_noticed);
-    ADD(a_circle_of_processes_that_is_none_of_threads_is_waited_out);
+    ADD(a_cycle_of_processes_that_is_none_of_threads_is_waited_out);
     return unit_end();
 }

@@ -1,13 +1,13 @@
 /*
  * check_convert.c - a page with nothing in it is made one of the other size
- * while somebody looks at it: texts stand then where he expects entries, and
- * may read as whatever he looks for.
+ * while a reader looks at it: texts stand then where it expects entries, and
+ * may read as whatever it looks for.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "api/attachment.h"
-#include "lock/hold.h"
+#include "lock/hold_end.h"
 #include "unit.h"
 
 #define SLOTS SMALL_PER_PAGE /* one page */
@@ -109,11 +109,11 @@ TEST(a_text_is_nobodys_lock_by_an_old_handle)
     is_untouched();
 }
 
-/* --- somebody who is just looking --- */
+/* --- a thread that just looks --- */
 
 static unsigned converted;
 
-/* He has read what the page holds, and reads on when it holds something else.
+/* It has read what the page holds, and reads on when that is something else.
  */
 static void stand_still(const struct point *p)
 {
@@ -146,7 +146,7 @@ static void list_all(void)
     ck_assert_uint_le(total, 1);
 }
 
-static void bury_own(void)
+static void reap_own(void)
 {
     ck_assert_int_eq(hold_release_all(&page.f->session,
                          thread_enter(page.f->map), page.e->session.ref,
@@ -154,7 +154,7 @@ static void bury_own(void)
         0);
 }
 
-static void (*const looks[])(void) = {sweep, count_all, list_all, bury_own};
+static void (*const looks[])(void) = {sweep, count_all, list_all, reap_own};
 
 TEST(a_text_is_nobodys_lock_to_who_is_slow)
 {

@@ -1,5 +1,5 @@
 /*
- * check_cycle.c - owners that wait for each other in a circle are told so at
+ * check_cycle.c - owners that wait for each other in a cycle are told so at
  * once; others are not.
  */
 #include "wait/cycle.h"
@@ -13,7 +13,7 @@
 #include "base/atomic.h"
 #include "unit.h"
 
-/* --- somebody who asks, in a thread of his own --- */
+/* --- a request in a thread of its own --- */
 
 struct asker {
     struct enq *e;
@@ -63,24 +63,13 @@ static struct enq_grant holds(struct enq *e, const char *owner,
     return a.g;
 }
 
-static size_t waiting(struct enq *e)
-{
-    struct enq_info infos[64];
-    size_t n = 0, total;
-
-    want(ENQ_OK, enq_list(e, "n", NULL, infos, LENGTH(infos), &total));
-    for (size_t i = 0; i < total; i++)
-        n += infos[i].waiting;
-    return n;
-}
-
 static void begins_to_wait(struct asker *a)
 {
-    size_t before = waiting(a->e);
+    uint64_t before = unit_stats(a->e).waiting;
 
     pthread_create(&a->thread, NULL, ask_in_thread, a);
-    eventually(waiting(a->e) == before + 1);
-    usleep(5000); /* and has looked for circles */
+    eventually(unit_stats(a->e).waiting == before + 1);
+    usleep(5000); /* and has looked for cycles */
 }
 
 static void frees(struct enq *e, const struct enq_grant *g)
@@ -88,7 +77,7 @@ static void frees(struct enq *e, const struct enq_grant *g)
     want(ENQ_OK, enq_unlock(e, g->handle, g->token));
 }
 
-/* --- circles --- */
+/* --- cycles --- */
 
 TEST(of_two_who_wait_for_each_other_the_second_is_refused_at_once)
 {
@@ -104,8 +93,8 @@ TEST(of_two_who_wait_for_each_other_the_second_is_refused_at_once)
     ck_assert_int_le(unit_now_ms() - begin,
         (UNIT_SANITIZED ? 500 : 30) + test_starved_ms());
     ck_assert_str_eq(second.why,
-        "deadlock: B waits for n/a; A has that, and waits for n/b; which the "
-        "first has");
+        "deadlock: B waits for n/a; A has that and waits for n/b; the "
+        "first one has that");
     ck_assert_str_eq(second.g.blocker.owner, "A");
     frees(e, &b);
     pthread_join(first.thread, NULL);
@@ -116,7 +105,7 @@ TEST(of_two_who_wait_for_each_other_the_second_is_refused_at_once)
     enq_close(e);
 }
 
-TEST(a_circle_may_be_long)
+TEST(a_cycle_may_be_long)
 {
     static const char *const owners[] = {"A", "B", "C", "D", "E", "F"};
     static const char *const fields[] = {"a", "b", "c", "d", "e", "f"};
@@ -144,7 +133,7 @@ TEST(a_circle_may_be_long)
     enq_close(e);
 }
 
-TEST(a_circle_through_generic_and_shared_locks_is_seen)
+TEST(a_cycle_through_generic_and_shared_locks_is_seen)
 {
     struct enq *e = unit_open();
     struct enq_grant a = holds(e, "A", "a", ENQ_MODE_S);
@@ -165,7 +154,7 @@ TEST(a_circle_through_generic_and_shared_locks_is_seen)
 
 /* B is behind A's request for c, and A waits for what B has: once A has got c,
    neither will go on. */
-TEST(a_circle_that_a_grant_closes_is_seen_within_a_second_or_so)
+TEST(a_cycle_that_a_grant_closes_is_seen_within_a_second_or_so)
 {
     struct enq *e = unit_open();
     struct enq_grant c = holds(e, "C", "c", ENQ_MODE_S);
@@ -179,7 +168,7 @@ TEST(a_circle_that_a_grant_closes_is_seen_within_a_second_or_so)
     frees(e, &c);
     pthread_join(first.thread, NULL);
     want(ENQ_OK, first.rc);
-    eventually(waiting(e) == 1);
+    eventually(unit_stats(e).waiting == 1);
     if (__atomic_load_n(&second.rc, __ATOMIC_ACQUIRE) == ENQ_DEADLOCK)
         frees(e, &b);
     frees(e, &first.g);
@@ -198,7 +187,7 @@ TEST(a_circle_that_a_grant_closes_is_seen_within_a_second_or_so)
 }
 
 /* Threads of one owner and another one, all after the same. */
-TEST(an_owner_on_both_sides_of_another_in_one_queue_is_no_circle)
+TEST(an_owner_on_both_sides_of_another_in_one_queue_is_no_cycle)
 {
     struct enq *e = unit_open();
     struct enq_grant a = holds(e, "A", "a", ENQ_MODE_X);
@@ -217,7 +206,7 @@ TEST(an_owner_on_both_sides_of_another_in_one_queue_is_no_circle)
     enq_close(e);
 }
 
-TEST(a_started_request_that_closes_a_circle_is_refused_at_once)
+TEST(a_started_request_that_closes_a_cycle_is_refused_at_once)
 {
     struct enq *e = unit_open();
     struct enq_grant a = holds(e, "A", "a", ENQ_MODE_X), g;
@@ -246,7 +235,7 @@ TEST(a_started_request_that_closes_a_circle_is_refused_at_once)
     enq_close(e);
 }
 
-/* --- no circles --- */
+/* --- no cycles --- */
 
 TEST(who_waits_for_one_who_waits_for_a_third_is_not_refused)
 {
@@ -265,7 +254,7 @@ TEST(who_waits_for_one_who_waits_for_a_third_is_not_refused)
     enq_close(e);
 }
 
-TEST(an_owner_that_waits_for_itself_is_no_circle)
+TEST(an_owner_that_waits_for_itself_is_no_cycle)
 {
     struct enq *e = unit_open();
     struct enq_grant a = holds(e, "A", "a", ENQ_MODE_X);
@@ -277,7 +266,7 @@ TEST(an_owner_that_waits_for_itself_is_no_circle)
     enq_close(e);
 }
 
-/* A circle by its locks, but for one thing. */
+/* A cycle by its locks, but for one thing. */
 static void waits_out(const char *owner, uint32_t flags)
 {
     struct enq *e = unit_open();
@@ -296,7 +285,7 @@ static void waits_out(const char *owner, uint32_t flags)
     enq_close(e);
 }
 
-TEST(nobodys_requests_close_no_circle)
+TEST(nobodys_requests_close_no_cycle)
 {
     waits_out("", 0);
 }
@@ -374,7 +363,7 @@ static void *dance(void *arg)
     return NULL;
 }
 
-TEST(of_two_who_close_a_circle_at_once_exactly_one_is_refused)
+TEST(of_two_who_close_a_cycle_at_once_exactly_one_is_refused)
 {
     struct enq *e = unit_open();
     pthread_barrier_t barrier;
@@ -392,7 +381,7 @@ TEST(of_two_who_close_a_circle_at_once_exactly_one_is_refused)
     enq_close(e);
 }
 
-TEST(a_circle_that_a_grant_closes_is_seen_by_those_who_stand_behind_others)
+TEST(a_cycle_that_a_grant_closes_is_seen_by_those_who_stand_behind_others)
 {
     struct enq *e = unit_open();
     struct enq_grant k = holds(e, "Z", "k", ENQ_MODE_X);
@@ -408,14 +397,14 @@ TEST(a_circle_that_a_grant_closes_is_seen_by_those_who_stand_behind_others)
     begins_to_wait(&b);
     begins_to_wait(&c);
     begins_to_wait(&again);
-    frees(e, &k); /* H has it: B waits for him, and he, again, for B */
+    frees(e, &k); /* H has it: B waits for H, and H, again, for B */
     pthread_join(b.thread, NULL);
     pthread_join(again.thread, NULL);
     ck_assert(b.rc == ENQ_DEADLOCK || again.rc == ENQ_DEADLOCK);
 }
 
 /* The same among requests that no thread waits for. */
-TEST(a_circle_that_a_grant_closes_among_started_requests_is_seen)
+TEST(a_cycle_that_a_grant_closes_among_started_requests_is_seen)
 {
     struct enq *e = unit_open();
     struct enq_grant k = holds(e, "Z", "k", ENQ_MODE_X), g;
@@ -439,7 +428,7 @@ TEST(a_circle_that_a_grant_closes_among_started_requests_is_seen)
     enq_close(e);
 }
 
-/* Whoever closes a circle, and is then not let run for 20 ms, leaves it to the
+/* Whoever closes a cycle, and is then not let run for 20 ms, leaves it to the
    other: on a busy machine that happens now and then. */
 static bool is_refused_each_time(struct asker *closer)
 {
@@ -451,7 +440,7 @@ static bool is_refused_each_time(struct asker *closer)
     return true;
 }
 
-TEST(who_waits_is_not_refused_for_one_who_closes_circles_again_and_again)
+TEST(who_waits_is_not_refused_for_one_who_closes_cycles_again_and_again)
 {
     struct enq *e = unit_open();
     struct enq_grant a = holds(e, "A", "a", ENQ_MODE_X), g;
@@ -478,7 +467,7 @@ TEST(who_waits_is_not_refused_for_one_who_closes_circles_again_and_again)
 }
 
 /* It keeps others out for a while yet, but nobody has it to give back. */
-TEST(a_lock_that_is_only_delayed_closes_no_circle)
+TEST(a_lock_that_is_only_delayed_closes_no_cycle)
 {
     struct enq *e = unit_open();
     struct enq_grant a, b;
@@ -505,20 +494,20 @@ int main(void)
 {
     unit_begin("cycle");
     ADD(of_two_who_wait_for_each_other_the_second_is_refused_at_once);
-    ADD(a_circle_may_be_long);
-    ADD(a_circle_through_generic_and_shared_locks_is_seen);
-    ADD(a_circle_that_a_grant_closes_is_seen_within_a_second_or_so);
-    ADD(an_owner_on_both_sides_of_another_in_one_queue_is_no_circle);
-    ADD(a_started_request_that_closes_a_circle_is_refused_at_once);
+    ADD(a_cycle_may_be_long);
+    ADD(a_cycle_through_generic_and_shared_locks_is_seen);
+    ADD(a_cycle_that_a_grant_closes_is_seen_within_a_second_or_so);
+    ADD(an_owner_on_both_sides_of_another_in_one_queue_is_no_cycle);
+    ADD(a_started_request_that_closes_a_cycle_is_refused_at_once);
     ADD(who_waits_for_one_who_waits_for_a_third_is_not_refused);
-    ADD(an_owner_that_waits_for_itself_is_no_circle);
-    ADD(nobodys_requests_close_no_circle);
+    ADD(an_owner_that_waits_for_itself_is_no_cycle);
+    ADD(nobodys_requests_close_no_cycle);
     ADD(who_asks_not_to_look_waits);
     ADD(the_graph_shows_who_waits_for_whom);
-    ADD(of_two_who_close_a_circle_at_once_exactly_one_is_refused);
-    ADD(a_circle_that_a_grant_closes_is_seen_by_those_who_stand_behind_others);
-    ADD(a_circle_that_a_grant_closes_among_started_requests_is_seen);
-    ADD(who_waits_is_not_refused_for_one_who_closes_circles_again_and_again);
-    ADD(a_lock_that_is_only_delayed_closes_no_circle);
+    ADD(of_two_who_close_a_cycle_at_once_exactly_one_is_refused);
+    ADD(a_cycle_that_a_grant_closes_is_seen_by_those_who_stand_behind_others);
+    ADD(a_cycle_that_a_grant_closes_among_started_requests_is_seen);
+    ADD(who_waits_is_not_refused_for_one_who_closes_cycles_again_and_again);
+    ADD(a_lock_that_is_only_delayed_closes_no_cycle);
     return unit_end();
 }

@@ -83,6 +83,31 @@ TEST(a_clean_unlock_has_no_delay)
     enq_close(e);
 }
 
+static int seen_as(struct enq *e, const struct enq_grant *g, mono_t now)
+{
+    uint64_t state;
+
+    return entry_over(e->map, entry_of_handle(e->map, g->handle, &state), now);
+}
+
+/* Of two looks at it, one by a thread that has read the clock long ago. */
+TEST(a_closing_ends_a_lock_without_a_delay_only_before_its_ttl_has_ended)
+{
+    struct enq *e = unit_open(), *other = unit_open();
+    struct enq_grant g;
+    mono_t before = sys.now();
+    uint64_t state;
+
+    want(ENQ_OK, lock_as(e, "me", 60000, 0, &g));
+    shm_store(&e->session.slot->state, SESSION_ENDING);
+    want(ENQ_OWNERDIED, seen_as(other, &g, before));
+    shm_store(&entry_of_handle(e->map, g.handle, &state)->deadline_ns,
+        mono_add_ns(before, 1).ns);
+    want(ENQ_OK, seen_as(other, &g, before));
+    enq_close(e);
+    enq_close(other);
+}
+
 TEST(an_operator_ends_a_delay)
 {
     struct enq *e = unit_open();
@@ -126,8 +151,8 @@ TEST(after_the_holders_death_others_wait_for_the_delay)
     enq_close(e);
 }
 
-/* Whoever found out that the holder is dead may have died himself before he
-   said so: then it is who waits, and not the clock. */
+/* The one that found out that the holder is dead may have died itself before it
+   said so: then it is the waiter that finds out, and not the clock. */
 TEST(of_a_death_that_was_proved_already_the_delay_begins_at_once)
 {
     struct enq_grant g;
@@ -182,7 +207,7 @@ TEST(what_has_run_out_is_not_revived_by_the_death_of_its_holder)
 }
 
 /* The coarse clock is behind by a tick. */
-TEST(what_its_owner_has_got_anew_he_cannot_renew_as_it_was)
+TEST(what_its_owner_has_got_anew_cannot_be_renewed_as_it_was)
 {
     struct enq *e = unit_open();
     struct enq_grant g, h;
@@ -358,11 +383,12 @@ int main(void)
     ADD(after_the_ttl_others_wait_for_the_delay);
     ADD(the_same_owner_need_not_wait);
     ADD(a_clean_unlock_has_no_delay);
+    ADD(a_closing_ends_a_lock_without_a_delay_only_before_its_ttl_has_ended);
     ADD(an_operator_ends_a_delay);
     ADD(after_the_holders_death_others_wait_for_the_delay);
     ADD(of_a_death_that_was_proved_already_the_delay_begins_at_once);
     ADD(what_has_run_out_is_not_revived_by_the_death_of_its_holder);
-    ADD(what_its_owner_has_got_anew_he_cannot_renew_as_it_was);
+    ADD(what_its_owner_has_got_anew_cannot_be_renewed_as_it_was);
     ADD(a_started_request_of_the_owner_does_not_wait_for_the_delay);
     ADD(a_delay_has_a_longest_time);
     ADD(who_gives_back_what_has_run_out_does_not_end_its_delay);

@@ -18,6 +18,7 @@
 
 #include "api/attachment.h"
 #include "peer.h"
+#include "sync/sys.h"
 
 #define FEW 3
 #define MANY 400 /* more than one reading of the list brings */
@@ -164,7 +165,7 @@ TEST(of_hundreds_of_threads_each_is_looked_at)
     end_with_all_on_the_list(MANY);
 }
 
-/* The others have ended, are held, and are on the list as he is. */
+/* The others have ended, are held, and are on the list as it is. */
 static void leave_one(unsigned threads, unsigned who)
 {
     const struct map *map = some_map();
@@ -231,7 +232,7 @@ static bool may_trace(void)
     return may;
 }
 
-/* --- who inherits --- */
+/* --- the heir --- */
 
 static struct estate {
     enq_handle handle;

@@ -64,16 +64,16 @@ static const struct {
     {"./relative", -EINVAL, "absolute"},
     {"SHM:x", -EINVAL, "SHM:x"},
     {"/" A200 A50 A50, -ENAMETOOLONG, "longer"},
-    {"shm:x?", -EINVAL, "\"?\" is no option: ?owner=USER"},
+    {"shm:x?", -EINVAL, "unknown option \"?\": ?owner=USER"},
     {"shm:x?owner=", -EINVAL, "?owner=USER"},
-    {"shm:x?onwer=alice", -EINVAL, "\"?onwer\" is no option"},
-    {"/run/x?y", -EINVAL, "\"?y\" is no option"},
+    {"shm:x?onwer=alice", -EINVAL, "unknown option \"?onwer\""},
+    {"/run/x?y", -EINVAL, "unknown option \"?y\""},
     {"shm:?owner=root", -EINVAL, "letters"},
-    {"shm:x?owner=no such user", -EINVAL, "no user \"no such user\""},
-    {"shm:x?owner=4294967295", -EINVAL, "no user"},
-    {"shm:x?owner=4294967296", -EINVAL, "no user"},
-    {"shm:x?owner=12x", -EINVAL, "no user \"12x\""},
-    {"shm:x?owner=-1", -EINVAL, "no user"},
+    {"shm:x?owner=no such user", -EINVAL, "unknown user \"no such user\""},
+    {"shm:x?owner=4294967295", -EINVAL, "unknown user"},
+    {"shm:x?owner=4294967296", -EINVAL, "unknown user"},
+    {"shm:x?owner=12x", -EINVAL, "unknown user \"12x\""},
+    {"shm:x?owner=-1", -EINVAL, "unknown user"},
 };
 
 TEST(what_is_no_address_is_refused_and_named)
@@ -119,6 +119,9 @@ TEST(a_path_may_be_255_bytes_long)
             file_path(address, path, &(const char *){NULL}));
         address[n] = 'p';
     }
+    address[FILE_PATH_BYTES] = '\0';
+    want_why(-ENAMETOOLONG, file_path(address, path, &(const char *){NULL}),
+        "is longer than 255 bytes");
 }
 
 /* --- strange files --- */
@@ -252,18 +255,18 @@ static const struct {
     int result;
     const char *words;
 } strange[] = {
-    {make_empty, ENQ_ECORRUPT, "0 bytes long"},
-    {make_short, ENQ_ECORRUPT, "30 bytes long"},
-    {make_garbage, ENQ_ECORRUPT, "no lock space"},
-    {make_zeros, ENQ_ECORRUPT, "no lock space"},
-    {make_truncated, ENQ_ECORRUPT, "8192 bytes long"},
-    {make_lengthened, ENQ_ECORRUPT, "bytes long"},
-    {make_cut_below_the_header, ENQ_ECORRUPT, "100 bytes long"},
+    {make_empty, ENQ_ECORRUPT, "0 bytes"},
+    {make_short, ENQ_ECORRUPT, "30 bytes"},
+    {make_garbage, ENQ_ECORRUPT, "not a lock space"},
+    {make_zeros, ENQ_ECORRUPT, "not a lock space"},
+    {make_truncated, ENQ_ECORRUPT, "8192 bytes"},
+    {make_lengthened, ENQ_ECORRUPT, " bytes"},
+    {make_cut_below_the_header, ENQ_ECORRUPT, "100 bytes"},
     {make_foreign, ENQ_EVERSION, "99"},
     {make_directory, -EISDIR, "directory"},
     {make_symlink, -ELOOP, "symbolic link"},
     {make_dangling, -ELOOP, "symbolic link"},
-    {make_fifo, -EINVAL, "no plain file"},
+    {make_fifo, -EINVAL, "not a regular file"},
     {make_socket, -ENXIO, ""},
     {make_hard_link, -EPERM, "hard link"},
     {make_open_to_all, -EPERM, "everybody"},
@@ -410,7 +413,7 @@ TEST(unlinking_removes_a_space_and_what_is_left_of_one)
 TEST(unlinking_refuses_what_is_no_space)
 {
     make_garbage(unit_space());
-    want_why(-EINVAL, enq_unlink(unit_space()), "no lock space");
+    want_why(-EINVAL, enq_unlink(unit_space()), "not a lock space");
     ck_assert_int_eq(access(unit_space(), F_OK), 0);
     unlink(unit_space());
 }

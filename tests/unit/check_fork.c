@@ -153,10 +153,7 @@ static int parent_dies(void *shared)
 
     (void)f;
     unit_fork(live_on, &s[1]);
-    shm_store_release(&s[0], 1);
-    for (;;)
-        pause();
-    return 0;
+    unit_stay(&s[0]);
 }
 
 /* Its copies of descriptors and memory must not look like life. */

@@ -2,6 +2,7 @@
  * check_frame.c - a value that comes in pieces: it is found where it ends, the
  * same however it was split, and each byte is looked at once.
  */
+#include "wire/frame.h"
 #include "wire/scan.h"
 
 #include <stdio.h>

@@ -38,7 +38,7 @@ TEST(the_parts_of_a_segment_follow_each_other)
     ck_assert_uint_eq(h.bytes, header_file_bytes(some_slots[_i]));
 }
 
-TEST(there_are_slabs_for_all_slots_and_lines_beside_them)
+TEST(there_are_slabs_for_all_slots_and_buckets_beside_them)
 {
     struct seg_header h = make(some_slots[_i]);
 
@@ -79,10 +79,10 @@ TEST(small_and_large_entries_begin_at_allowed_units)
 
 static int judge(const struct seg_header *h)
 {
-    return header_judge(h, header_file_bytes(1000), "/a/space");
+    return header_check(h, header_file_bytes(1000), "/a/space");
 }
 
-/* As header.c does it: whoever wants to deceive us knows it as well. */
+/* As header.c does it: an attacker knows it as well. */
 static void sign(struct seg_header *h)
 {
     const char *from = (const char *)&h->layout_version;
@@ -131,8 +131,8 @@ TEST(a_file_of_another_length_is_refused)
 
     for (size_t i = 0; i < LENGTH(off); i++)
         want_why(ENQ_ECORRUPT,
-            header_judge(&h, h.bytes + (uint64_t)off[i], "/a/space"),
-            "bytes long");
+            header_check(&h, h.bytes + (uint64_t)off[i], "/a/space"),
+            "was cut off");
 }
 
 TEST(another_version_is_refused_with_both_numbers)
@@ -250,7 +250,7 @@ int main(void)
 {
     unit_begin("header");
     ADD_LOOP(the_parts_of_a_segment_follow_each_other, LENGTH(some_slots));
-    ADD_LOOP(there_are_slabs_for_all_slots_and_lines_beside_them,
+    ADD_LOOP(there_are_slabs_for_all_slots_and_buckets_beside_them,
         LENGTH(some_slots));
     ADD_LOOP(every_entry_has_a_reference_and_a_handle, LENGTH(some_slots));
     ADD(a_typical_lock_takes_at_most_256_bytes);

@@ -69,7 +69,7 @@ TEST(an_empty_heap_has_no_first)
     heap_free(&h);
 }
 
-TEST(the_first_is_the_earliest_and_who_is_moved_finds_his_place)
+TEST(the_first_is_the_earliest_and_a_moved_node_finds_its_place)
 {
     static struct owner owners[3];
     struct heap h = {0};
@@ -162,7 +162,7 @@ TEST(room_given_back_is_used_again)
     heap_free(&h);
 }
 
-TEST(there_is_room_for_each_owner_before_he_comes)
+TEST(there_is_room_for_each_owner_before_it_comes)
 {
     static struct owner owners[OWNERS];
     struct heap h = {0};
@@ -180,11 +180,11 @@ int main(void)
 {
     unit_begin("heap");
     ADD(an_empty_heap_has_no_first);
-    ADD(the_first_is_the_earliest_and_who_is_moved_finds_his_place);
+    ADD(the_first_is_the_earliest_and_a_moved_node_finds_its_place);
     ADD(equal_times_are_all_kept);
     ADD(any_history_agrees_with_looking_at_each);
     ADD(taken_out_one_by_one_they_come_in_order);
     ADD(room_given_back_is_used_again);
-    ADD(there_is_room_for_each_owner_before_he_comes);
+    ADD(there_is_room_for_each_owner_before_it_comes);
     return unit_end();
 }

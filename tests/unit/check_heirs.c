@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/point.h"
 #include "unit.h"
 
 /* A holder with an heir, which are ended by their numbers. */
@@ -314,7 +315,7 @@ static int take_set_and_die(void *point)
         ENQ_REQ(.name = "n", .key = {"f"}, .mode = ENQ_MODE_X),
         ENQ_REQ(.name = "n", .key = {"g"}, .mode = ENQ_MODE_X)};
 
-    setenv("ENQ_CRASH", point, 1);
+    point_arm(point);
     e = unit_open();
     ck_assert_int_ge(enq_life_fd(e), 0);
     heir = fork();

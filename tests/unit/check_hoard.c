@@ -7,11 +7,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "api/attachment.h"
 #include "base/atomic.h"
+#include "base/point.h"
 #include "store/page.h"
 #include "unit.h"
 
@@ -145,6 +147,21 @@ TEST(what_an_idle_process_gave_back_is_anybodys)
     enq_close(e);
 }
 
+/* The wish itself wakes it: by the clock it would look in ten minutes. */
+TEST(an_idle_process_hears_at_once_that_its_room_is_wanted)
+{
+    struct enq_grant g;
+    struct hoarder *h;
+    struct enq *e;
+
+    setenv("ENQ_TICK_MS", "600000", 1);
+    h = begin(false, false, 0);
+    e = open_for(SLOTS);
+    eventually(lock_one(e, 0, false, &g) == ENQ_OK);
+    end(h);
+    enq_close(e);
+}
+
 TEST(who_has_given_room_back_takes_it_again)
 {
     struct hoarder *h = begin(false, false, 0);
@@ -203,7 +220,7 @@ TEST(a_page_with_one_lock_in_it_stays_where_it_is)
     enq_close(e);
 }
 
-TEST(who_is_stopped_keeps_his_room_and_is_named)
+TEST(a_stopped_process_keeps_its_room_and_is_named)
 {
     struct hoarder *h = begin(false, false, 0);
     struct enq *e = open_for(SLOTS);
@@ -211,7 +228,7 @@ TEST(who_is_stopped_keeps_his_room_and_is_named)
     char name[32];
     int status;
 
-    snprintf(name, sizeof(name), "process %d, say,", (int)h->pid);
+    snprintf(name, sizeof(name), "process %d, for one", (int)h->pid);
     kill(h->pid, SIGSTOP);
     ck_assert_int_eq(waitpid(h->pid, &status, WUNTRACED), h->pid);
     want_why(ENQ_EFULL, lock_one(e, 0, false, &g), name);
@@ -219,6 +236,42 @@ TEST(who_is_stopped_keeps_his_room_and_is_named)
     unit_healthy(e);
     kill(h->pid, SIGCONT);
     eventually(lock_one(e, 0, false, &g) == ENQ_OK);
+    end(h);
+    enq_close(e);
+}
+
+static int hoard_the_only_page(void *arg)
+{
+    struct hoarder *h = arg;
+    struct enq *e = open_for(SMALL_PER_PAGE);
+
+    want(ENQ_OK, lock_one(e, 0, false, &h->g[0]));
+    give_all(e, 1, h->g);
+    shm_store_release(&h->idle, 1);
+    while (!shm_load(&h->go_home))
+        unit_nap();
+    enq_close(e);
+    return 0;
+}
+
+TEST(a_stopped_process_is_named_for_a_single_page)
+{
+    struct hoarder *h = unit_shared(sizeof(*h));
+    struct enq_grant g;
+    struct enq *e;
+    char words[80];
+    int status;
+
+    h->pid = unit_fork(hoard_the_only_page, h);
+    eventually(shm_load_acquire(&h->idle));
+    e = open_for(SMALL_PER_PAGE);
+    snprintf(words, sizeof(words), "process %d, for one", (int)h->pid);
+    kill(h->pid, SIGSTOP);
+    ck_assert_int_eq(waitpid(h->pid, &status, WUNTRACED), h->pid);
+    want_why(ENQ_EFULL, lock_one(e, 0, false, &g), words);
+    kill(h->pid, SIGCONT);
+    eventually(lock_one(e, 0, false, &g) == ENQ_OK);
+    unit_healthy(e);
     end(h);
     enq_close(e);
 }
@@ -288,6 +341,38 @@ TEST(our_own_pages_serve_both_sizes_at_once)
     enq_close(e);
 }
 
+/* Which would need more entries than the slabs have: in a damaged table one may
+   be given out twice. */
+TEST(a_depot_takes_no_more_than_it_has_room_for)
+{
+    struct enq *e = open_for(SLOTS);
+    struct depot *depot = &e->session.small;
+    struct enq_grant g[SLOTS];
+
+    take_all(e, false, g);
+    depot->room = depot->n + 10;
+    give_all(e, SLOTS, g);
+    ck_assert_uint_eq(depot->n, depot->room);
+    unit_healthy(e);
+    give_all(e, take_all(e, false, g), g);
+    ck_assert_uint_eq(depot->n, depot->room);
+    enq_close(e);
+}
+
+/* Most of them are in no thread's magazine. */
+TEST(all_of_our_own_entries_of_the_other_size_make_room_at_once)
+{
+    struct enq *e = open_for(SLOTS);
+    struct enq_grant g[SLOTS];
+
+    give_all(e, take_all(e, false, g), g);
+    for (unsigned i = 0; i < SLOTS / 7; i++)
+        want(ENQ_OK, lock_one(e, i, true, &g[i]));
+    ck_assert_uint_eq(e->map->h->wanted, 0);
+    unit_healthy(e);
+    enq_close(e);
+}
+
 TEST(the_only_page_there_is_serves_both_sizes_at_once)
 {
     struct enq *e = open_for(SMALL_PER_PAGE);
@@ -330,6 +415,47 @@ TEST(only_a_page_with_nothing_in_it_is_given_up)
     enq_close(e);
 }
 
+#ifdef ENQ_POINTS
+static struct {
+    struct enq *ending, *next;
+    uint32_t page;
+} race;
+
+/* As its helper thread may, which is still there; and another session takes
+   it. */
+static void give_up_and_take(const struct point *p)
+{
+    struct map *map = race.ending->map;
+
+    if (strcmp(p->name, "page.orphaning") != 0)
+        return;
+    point_hook = NULL;
+    ck_assert(page_give_up(map, race.page, race.ending->session.ref));
+    shm_store(&map->pages[race.page].owner, race.next->session.ref);
+    shm_add(&map->h->orphans[0].pages, -1);
+}
+
+TEST(a_page_that_is_given_up_while_its_session_ends_is_the_next_ones)
+{
+    struct enq *e = open_for(SLOTS);
+    struct enq_grant g;
+
+    race.next = unit_open();
+    race.ending = e;
+    want(ENQ_OK, lock_one(e, 0, false, &g));
+    race.page = e->session.pages[0];
+    want(ENQ_OK, enq_unlock(e, g.handle, g.token));
+    point_hook = give_up_and_take;
+    enq_close(e);
+    ck_assert_ptr_null(point_hook);
+    ck_assert_uint_eq(race.next->map->pages[race.page].owner,
+        race.next->session.ref);
+    ck_assert_uint_eq(race.next->map->h->orphans[0].pages, 0);
+    unit_healthy(race.next);
+    enq_close(race.next);
+}
+#endif
+
 TEST(a_thread_that_was_stripped_goes_on)
 {
     struct enq *e = open_for(SLOTS);
@@ -358,15 +484,22 @@ int main(void)
 {
     unit_begin("hoard");
     ADD_LOOP(what_an_idle_process_gave_back_is_anybodys, LENGTH(sizes));
+    ADD(an_idle_process_hears_at_once_that_its_room_is_wanted);
     ADD(who_has_given_room_back_takes_it_again);
     ADD(what_ran_out_of_an_idle_process_is_anybodys);
     ADD(a_page_with_one_lock_in_it_stays_where_it_is);
-    ADD(who_is_stopped_keeps_his_room_and_is_named);
+    ADD(a_stopped_process_keeps_its_room_and_is_named);
+    ADD(a_stopped_process_is_named_for_a_single_page);
     ADD(what_lies_in_the_magazine_of_a_sleeping_thread_is_ours);
     ADD(our_own_pages_serve_both_sizes);
     ADD(our_own_pages_serve_both_sizes_at_once);
+    ADD(a_depot_takes_no_more_than_it_has_room_for);
+    ADD(all_of_our_own_entries_of_the_other_size_make_room_at_once);
     ADD(the_only_page_there_is_serves_both_sizes_at_once);
     ADD(only_a_page_with_nothing_in_it_is_given_up);
+#ifdef ENQ_POINTS
+    ADD(a_page_that_is_given_up_while_its_session_ends_is_the_next_ones);
+#endif
     ADD(a_thread_that_was_stripped_goes_on);
     return unit_end();
 }

@@ -6,10 +6,14 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "api/attachment.h"
 #include "base/atomic.h"
+#include "base/point.h"
+#include "sync/life.h"
 #include "sync/sys.h"
 #include "unit.h"
 
@@ -105,7 +109,8 @@ TEST(a_promotion_gives_a_new_token_and_takes_from_the_others)
     want(ENQ_OK, enq_promote(e, a.handle, a.token, &won));
     ck_assert_uint_gt(won.token, c.token);
     ck_assert_uint_eq(won.handle, a.handle);
-    want_why(ENQ_LOST, enq_promote(e, b.handle, b.token, &won), "\"A\"");
+    want_why(ENQ_LOST, enq_promote(e, b.handle, b.token, &won),
+        ": A promoted first");
     ck_assert_str_eq(won.blocker.owner, "A");
     want(ENQ_LOST, enq_valid(e, c.handle));
     want(ENQ_LOST, enq_unlock(e, c.handle, 0));
@@ -190,10 +195,7 @@ static int leave_locks(void *has)
                     .on_death = i),
                 &g));
     }
-    shm_store_release((uint32_t *)has, 1);
-    for (;;)
-        pause();
-    return 0;
+    unit_stay(has);
 }
 
 TEST(orphans_are_adopted_once_and_the_living_are_not)
@@ -205,7 +207,7 @@ TEST(orphans_are_adopted_once_and_the_living_are_not)
     pid_t pid = unit_fork(leave_locks, has);
 
     eventually(shm_load_acquire(has));
-    want_why(ENQ_REFUSED, enq_adopt(e, "2", &g), "lives");
+    want_why(ENQ_REFUSED, enq_adopt(e, "2", &g), "is alive");
     unit_kill(pid);
     ck_assert_int_gt(enq_adopt(e, "0", &g), 0);
     ck_assert_ptr_nonnull(strstr(enq_why(), "\"0\""));
@@ -353,7 +355,7 @@ TEST(a_lock_that_has_run_out_is_soon_not_valid)
     enq_close(e);
 }
 
-/* It sleeps for a tick of 40 ms: whoever is not woken is back after that. */
+/* It sleeps for a tick of 40 ms: a waiter that is not woken comes back then. */
 TEST(a_cancelled_waiter_is_woken_and_does_not_sleep_through_its_tick)
 {
     struct loan l = {.e = unit_open()};
@@ -424,6 +426,80 @@ TEST(leases_of_the_dead_that_nobody_asks_for_are_swept)
     enq_close(e);
 }
 
+#ifdef ENQ_POINTS
+static struct {
+    struct enq *e;
+    struct enq_grant lost;
+} swap;
+
+/* Another thread of the holder gives the lock back, and its entry is a
+   stranger's. */
+static void give_to_a_stranger(const struct point *p)
+{
+    struct enq_grant g;
+
+    if (strcmp(p->name, "taker.read") != 0)
+        return;
+    point_hook = NULL;
+    want(ENQ_LOST, enq_unlock(swap.e, swap.lost.handle, 0));
+    /* its text ends where the winner's name did, so it could pass for one */
+    for (char last = '0'; last <= 'z'; last++) {
+        char field[] = {'o', 't', 'h', 'e', last, '\0'};
+
+        want(ENQ_OK, lock_by(swap.e, field, ENQ_MODE_X, "a stranger", &g));
+    }
+}
+
+TEST(a_loser_is_told_of_the_winner_or_of_nobody)
+{
+    struct enq_grant g, won;
+
+    swap.e = unit_open();
+    want(ENQ_OK, lock_by(swap.e, "k", ENQ_MODE_O, "a", &swap.lost));
+    want(ENQ_OK, lock_by(swap.e, "k", ENQ_MODE_O, "b", &g));
+    want(ENQ_OK, enq_promote(swap.e, g.handle, 0, &won));
+    point_hook = give_to_a_stranger;
+    want(ENQ_LOST, enq_promote(swap.e, swap.lost.handle, 0, &g));
+    ck_assert_ptr_null(point_hook);
+    ck_assert_str_eq(g.blocker.owner, "");
+    unit_healthy(swap.e);
+    enq_close(swap.e);
+}
+#endif
+
+static int keep_and_die(void *nothing)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g;
+
+    (void)nothing;
+    want(ENQ_OK,
+        enq_lock(e,
+            ENQ_REQ(.name = "n", .key = {"k"}, .mode = ENQ_MODE_X, .id = "kept",
+                .on_death = ENQ_DEATH_KEEP),
+            &g));
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+/* Its death took its ttl, a renewal by another gives it one. */
+TEST(a_kept_lock_that_is_renewed_after_a_death_is_swept_at_its_end)
+{
+    struct enq *e = unit_open();
+    session_ref_t dead;
+    uint64_t state;
+    enq_handle h;
+
+    unit_killed(unit_fork(keep_and_die, NULL));
+    want(ENQ_OK, enq_find(e, "kept", &h));
+    dead = entry_of_handle(e->map, h, &state)->session;
+    eventually(shm_load(&at_session(e->map, dead)->ref) != dead); /* reaped */
+    want(ENQ_OK, enq_renew(e, h, 0, 300));
+    eventually(locks_left(e) == 0);
+    unit_healthy(e);
+    enq_close(e);
+}
+
 int main(void)
 {
     unit_begin("hold");
@@ -444,5 +520,9 @@ int main(void)
     ADD(a_cancelled_waiter_is_woken_and_does_not_sleep_through_its_tick);
     ADD_LOOP(leases_of_the_dead_that_nobody_asks_for_are_swept,
         LENGTH(lease_ttls));
+#ifdef ENQ_POINTS
+    ADD(a_loser_is_told_of_the_winner_or_of_nobody);
+#endif
+    ADD(a_kept_lock_that_is_renewed_after_a_death_is_swept_at_its_end);
     return unit_end();
 }

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "api/attachment.h"
 #include "base/atomic.h"
 #include "unit.h"
 
@@ -203,8 +204,8 @@ TEST(a_process_without_proc_does_not_replace_a_segment)
     ck_assert_int_eq(unshare(CLONE_NEWNS), 0);
     ck_assert_int_eq(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
     ck_assert_int_eq(mount("tmpfs", "/proc", "tmpfs", 0, ""), 0);
-    if (enq_open(&e, unit_space(), NULL) == ENQ_OK)
-        enq_close(e);
+    want_why(-ENOENT, enq_open(&e, unit_space(), NULL), "boot_id");
+    ck_assert_ptr_null(e);
     ck_assert_int_eq(stat(unit_space(), &after), 0);
     ck_assert_uint_eq(before.st_ino, after.st_ino);
 }
@@ -219,8 +220,8 @@ TEST(a_process_out_of_descriptors_does_not_take_a_segment_for_stale)
     last = dup(0);
     limit(RLIMIT_NOFILE, (rlim_t)last + 1);
     close(last);
-    ck_assert_int_lt(enq_open(&e, unit_space(), NULL), 0);
-    ck_assert_msg(strstr(enq_why(), "cannot make") == NULL, "%s", enq_why());
+    want_why(-EMFILE, enq_open(&e, unit_space(), NULL), "boot_id");
+    ck_assert_ptr_null(e);
 }
 
 /* --- limits of the process --- */
@@ -295,7 +296,7 @@ static int open_fine(void *nothing)
     return 0;
 }
 
-/* A child of the one who unshares is the first inside. */
+/* A child of the one that unshares is the first inside. */
 static int refused_inside(void *offset)
 {
     in_time_namespace(offset);
@@ -342,10 +343,7 @@ static int first_holds(void *arg)
 
     ck_assert_int_eq(getpid(), 1);
     want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_X, &g));
-    shm_store_release(&p->first_has, 1);
-    for (;;)
-        pause();
-    return 0;
+    unit_stay(&p->first_has);
 }
 
 static int second_wants(void *arg)
@@ -403,6 +401,41 @@ TEST(processes_of_two_pid_namespaces_share_a_space)
     enq_close(e);
 }
 
+static int look_at_proc(void *own)
+{
+    struct enq *e;
+
+    ck_assert_int_eq(getpid(), 1);
+    ck_assert_int_eq(unshare(CLONE_NEWNS), 0);
+    ck_assert_int_eq(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+    if (own != NULL)
+        ck_assert_int_eq(mount("proc", "/proc", "proc", 0, NULL), 0);
+    e = unit_open();
+    ck_assert_int_eq(e->map->proc != 0, own != NULL);
+    enq_close(e);
+    return 0;
+}
+
+static int look_inside(void *own)
+{
+    ck_assert_int_eq(unshare(CLONE_NEWPID), 0);
+    unit_join(unit_fork(look_at_proc, own));
+    return 0;
+}
+
+/* The numbers in another's are other processes'. */
+TEST(a_proc_of_another_pid_namespace_is_not_believed)
+{
+    bool own = true;
+    struct enq *e;
+
+    unit_join(unit_fork(look_inside, NULL));
+    unit_join(unit_fork(look_inside, &own));
+    e = unit_open();
+    ck_assert(e->map->proc != 0);
+    enq_close(e);
+}
+
 int main(void)
 {
     unit_begin("host");
@@ -424,5 +457,6 @@ int main(void)
     ADD_ROOT(another_time_namespace_is_refused);
     ADD_ROOT(a_time_namespace_with_the_same_clocks_is_fine);
     ADD_ROOT(processes_of_two_pid_namespaces_share_a_space);
+    ADD_ROOT(a_proc_of_another_pid_namespace_is_not_believed);
     return unit_end();
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "sync/sys.h"
 #include "unit.h"
 
 static int lock_as(struct enq *e, const char *field, const char *id,
@@ -107,6 +108,50 @@ TEST(the_id_of_an_expired_lock_is_free)
     ck_assert_uint_eq(h, b.handle);
     want(ENQ_EXPIRED, enq_unlock(e, a.handle, a.token));
     want(ENQ_OK, enq_find(e, "same", &h));
+    unit_healthy(e);
+    enq_close(e);
+}
+
+static mono_t (*exact)(void);
+static unsigned looks_left;
+
+static mono_t an_hour_later_by_and_by(void)
+{
+    mono_t now = exact();
+
+    if (looks_left == 0)
+        return mono_add_ms(now, 3600000);
+    looks_left--;
+    return now;
+}
+
+/* It may have been taken when the lock was to be placed, and be free when it is
+   asked whose it is: nobody is named then, and nobody has got anything. */
+TEST(an_id_may_become_free_at_any_moment_of_a_request_for_it)
+{
+    unsigned refused = 0, granted = 0;
+    struct enq *e = unit_open();
+    struct enq_grant a, b;
+
+    exact = sys.now;
+    for (unsigned n = 0; n < 12; n++) {
+        want(ENQ_OK, lock_as(e, "a", "same", 60000, &a));
+        looks_left = n;
+        sys.now = an_hour_later_by_and_by;
+        /* without a ttl: the helper, which has the same clock, may drop "a"
+           first, and then this is granted by the coarse one, an hour ago */
+        if (lock_as(e, "b", "same", ENQ_FOREVER, &b) == ENQ_OK) {
+            granted++;
+            want(ENQ_OK, enq_valid(e, b.handle));
+            want(ENQ_OK, enq_unlock(e, b.handle, b.token));
+        } else {
+            refused++;
+        }
+        sys.now = exact;
+        enq_unlock(e, a.handle, a.token);
+    }
+    ck_assert_uint_gt(refused, 0);
+    ck_assert_uint_gt(granted, 0);
     unit_healthy(e);
     enq_close(e);
 }
@@ -262,6 +307,7 @@ int main(void)
     ADD(a_second_lock_with_an_id_is_refused_and_told_whose_it_is);
     ADD(a_lock_that_is_refused_for_its_id_takes_no_room);
     ADD(the_id_of_an_expired_lock_is_free);
+    ADD(an_id_may_become_free_at_any_moment_of_a_request_for_it);
     ADD(a_derived_id_cannot_be_brought_by_another);
     ADD(the_id_of_a_lock_that_is_gone_is_not_found);
     ADD(ids_of_another_space_are_not_found);

@@ -1,6 +1,6 @@
 /*
- * check_index.c - from a hash to an object: lines that split, segments of
- * lines that are added, spilled objects; and rings.
+ * check_index.c - from a hash to an object: buckets that split, segments of
+ * buckets that are added, spilled objects; and rings.
  */
 #include "store/index.h"
 
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "api/attachment.h"
+#include "base/point.h"
 #include "unit.h"
 
 /* --- many keys, all in one shard --- */
@@ -90,7 +91,7 @@ TEST(thousands_of_keys_in_one_shard_are_all_found)
 
     lock_all(m);
     ck_assert_uint_gt(e->map->shards[9].n_segments, 4);
-    ck_assert_uint_gt(e->map->shards[9].n_lines, 4 * LINES_PER_SEGMENT);
+    ck_assert_uint_gt(e->map->shards[9].n_buckets, 4 * BUCKETS_PER_SEGMENT);
     ck_assert_uint_eq(e->map->shards[9].n_objects, KEYS);
     find_all(m);
     unit_healthy(e);
@@ -232,12 +233,12 @@ static int grow_and_die(void *many)
     struct many *m = many;
 
     m->e = unit_open();
-    setenv("ENQ_CRASH", "lines.claimed", 1);
+    point_arm("buckets.claimed");
     lock_all(m);
     return 1;
 }
 
-TEST(lines_claimed_by_the_dead_are_used_by_the_next)
+TEST(buckets_claimed_by_the_dead_are_used_by_the_next)
 {
     struct enq *e = unit_open();
     struct many *m = many_of_shard(e, 7);
@@ -247,13 +248,30 @@ TEST(lines_claimed_by_the_dead_are_used_by_the_next)
         unit_killed(unit_fork(grow_and_die, m));
     lock_all(m);
     for (uint32_t i = 0; i < e->map->h->pages_used; i++)
-        pages +=
-            e->map->pages[i].kind == PAGE_LINES && e->map->pages[i].owner == 7;
-    ck_assert_uint_eq(lines_in(e->map->shards[7].n_segments),
-        lines_in(1 + pages));
+        pages += e->map->pages[i].kind == PAGE_BUCKETS &&
+            e->map->pages[i].owner == 7;
+    ck_assert_uint_eq(buckets_in(e->map->shards[7].n_segments),
+        buckets_in(1 + pages));
     ck_assert_uint_gt(pages, 0);
     free(m);
     enq_close(e);
+}
+
+TEST(a_search_of_spilled_objects_that_lead_in_a_circle_ends)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g;
+    char bytes[KEY_BYTES_MAX];
+    struct key key = pack(e, "none", bytes);
+    struct spot spot = spot_of(key.name_hash, key.hash);
+    struct entry *other;
+
+    want(ENQ_OK, unit_lock(e, "product", "other", ENQ_MODE_X, &g));
+    other = entry_of_handle(e->map, g.handle, &(uint64_t){0});
+    other->spill = map_ref(e->map, other);
+    for (uint32_t i = 0; i < e->map->shards[spot.shard].n_buckets; i++)
+        at_bucket(e->map, spot.shard, i)->more = other->spill;
+    ck_assert_ptr_null(index_find(e->map, &spot, &key));
 }
 
 TEST(a_ring_that_does_not_close_is_damaged)
@@ -274,12 +292,12 @@ TEST(a_ring_that_does_not_close_is_damaged)
 }
 
 /* Shards of ids, too, and those of a name that always has an '@' lock: no
-   line has more than a few objects that found no slot. */
+   bucket has more than a few objects that found no slot. */
 static void no_long_chains(struct map *map)
 {
     for (uint32_t shard = 0; shard < SHARDS_ALL; shard++) {
-        for (uint32_t i = 0; i < map->shards[shard].n_lines; i++) {
-            ref_t ref = at_line(map, shard, i)->more;
+        for (uint32_t i = 0; i < map->shards[shard].n_buckets; i++) {
+            ref_t ref = at_bucket(map, shard, i)->more;
             unsigned n = 0;
 
             for (; ref != 0; n++)
@@ -292,7 +310,7 @@ static void no_long_chains(struct map *map)
 
 #define GROWN (UNIT_SANITIZED ? 10000 : 20000)
 
-TEST(lines_are_added_for_ids_and_beside_a_generic_lock)
+TEST(buckets_are_added_for_ids_and_beside_a_generic_lock)
 {
     struct enq_open_opts opts = {.size = sizeof(opts), .slots = 2 * GROWN};
     struct enq *e = unit_open_with(&opts);
@@ -322,10 +340,11 @@ int main(void)
     ADD(keys_that_come_and_go_leave_no_trace);
     ADD(ids_in_thousands_are_all_found);
     ADD_IF(!UNIT_TSAN, "the thread sanitizer cannot fork",
-        lines_claimed_by_the_dead_are_used_by_the_next);
+        buckets_claimed_by_the_dead_are_used_by_the_next);
     ADD(a_ring_is_in_order_of_arrival);
     ADD_LOOP(any_entry_can_be_taken_out_of_a_ring, 5);
+    ADD(a_search_of_spilled_objects_that_lead_in_a_circle_ends);
     ADD(a_ring_that_does_not_close_is_damaged);
-    ADD(lines_are_added_for_ids_and_beside_a_generic_lock);
+    ADD(buckets_are_added_for_ids_and_beside_a_generic_lock);
     return unit_end();
 }

@@ -1,5 +1,5 @@
 /*
- * check_inherit.c - who goes on for a dead process that held locks for others.
+ * check_inherit.c - going on for a dead process that held locks for others.
  */
 #include <errno.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 #include "peer.h"
 #include "told.h"
 
-/* Of one who is gone by then: what he held, as it was told before. */
+/* Of one that is gone by then: what it held, as it was told before. */
 static struct enq_info leave(const struct enq_req *req)
 {
     struct enq *e = unit_open();
@@ -232,8 +232,7 @@ TEST(no_heartbeat_goes_on)
     req.heartbeat_ms = 20;
     leave(&req);
     info = inherit_one(e);
-    usleep(600000);
-    want(ENQ_EXPIRED, enq_valid(e, info.handle));
+    eventually(enq_valid(e, info.handle) == ENQ_EXPIRED);
     enq_close(e);
 }
 
@@ -440,13 +439,12 @@ TEST(of_an_heir_who_dies_the_next_one_inherits)
     enq_close(e);
 }
 
-/* --- news --- */
+/* --- events --- */
 
-TEST(an_heir_who_listens_hears_of_it_as_of_his_own)
+TEST(an_heir_that_listens_is_told_of_it_as_of_its_own)
 {
     struct enq *e = unit_open(), *other = unit_open();
     struct enq_req req = leased("a", "p");
-    struct enq_event event;
     struct enq_info left;
     struct enq_grant g = {0};
 
@@ -456,9 +454,8 @@ TEST(an_heir_who_listens_hears_of_it_as_of_his_own)
     inherit_one(e);
     g.handle = left.handle;
     g.token = left.token;
-    told_start(other, "a", ENQ_MODE_X, "suitor", ENQ_FOREVER);
-    event = told(e, ENQ_EVENT_BLOCKING, &g);
-    ck_assert_str_eq(event.grant.blocker.owner, "suitor");
+    told_start(other, "a", ENQ_MODE_X, "waiter", ENQ_FOREVER);
+    told_asker(e, &g, "waiter");
     told(e, ENQ_EVENT_EXPIRING, &g);
     told(e, ENQ_EVENT_EXPIRED, &g);
     told_nothing(e, 50);
@@ -466,7 +463,7 @@ TEST(an_heir_who_listens_hears_of_it_as_of_his_own)
     enq_close(e);
 }
 
-TEST(he_hears_of_those_who_wait_already)
+TEST(the_heir_is_told_of_the_waiters)
 {
     struct enq *e = unit_open(), *other = unit_open();
     struct enq_req req = leased("a", "p");
@@ -475,10 +472,10 @@ TEST(he_hears_of_those_who_wait_already)
     uint64_t ticket;
 
     told_nothing(e, 0);
-    ticket = told_start(other, "a", ENQ_MODE_X, "suitor", ENQ_FOREVER);
+    ticket = told_start(other, "a", ENQ_MODE_X, "waiter", ENQ_FOREVER);
     inherit_one(e);
     ck_assert_str_eq(told(e, ENQ_EVENT_BLOCKING, &g).grant.blocker.owner,
-        "suitor");
+        "waiter");
     told_unlock(e, &g);
     told_result(other, ticket, ENQ_OK);
     enq_close(other);
@@ -495,7 +492,7 @@ TEST(who_waits_for_a_kept_one_gets_it_when_its_ttl_has_ended)
     req.on_death = ENQ_DEATH_KEEP;
     req.ttl_ms = 300;
     leave(&req);
-    ticket = told_start(other, "a", ENQ_MODE_X, "suitor", ENQ_FOREVER);
+    ticket = told_start(other, "a", ENQ_MODE_X, "waiter", ENQ_FOREVER);
     usleep(400000);
     begin = unit_now_ms();
     inherit_one(e);
@@ -507,7 +504,7 @@ TEST(who_waits_for_a_kept_one_gets_it_when_its_ttl_has_ended)
     enq_close(e);
 }
 
-TEST(his_own_end_does_with_it_what_it_does_with_his)
+TEST(the_heirs_own_end_does_with_it_what_it_does_with_its_own)
 {
     struct enq_req req = leased("a", "p");
     struct enq *e = unit_open(), *last;
@@ -533,9 +530,9 @@ TEST(it_needs_room_and_more_than_a_look)
     size_t got = 99, none = 99;
 
     leave(&req);
-    want_why(-EINVAL, enq_inherit(e, NULL, 1, &got), "no room");
-    want_why(-EINVAL, enq_inherit(e, &info, 0, &none), "no room");
-    want_why(-EINVAL, enq_inherit(e, &info, 1, NULL), "no room");
+    want_why(-EINVAL, enq_inherit(e, NULL, 1, &got), "NULL or empty");
+    want_why(-EINVAL, enq_inherit(e, &info, 0, &none), "NULL or empty");
+    want_why(-EINVAL, enq_inherit(e, &info, 1, NULL), "NULL or empty");
     ck_assert_uint_eq(got + none, 0);
     got = 99;
     want(-EROFS, enq_inherit(looker, &info, 1, &got));
@@ -565,10 +562,10 @@ int main(void)
     ADD(who_has_little_room_calls_again);
     ADD(of_several_who_inherit_each_lock_goes_to_one);
     ADD_LOOP(of_an_heir_who_dies_the_next_one_inherits, 2);
-    ADD(an_heir_who_listens_hears_of_it_as_of_his_own);
-    ADD(he_hears_of_those_who_wait_already);
+    ADD(an_heir_that_listens_is_told_of_it_as_of_its_own);
+    ADD(the_heir_is_told_of_the_waiters);
     ADD(who_waits_for_a_kept_one_gets_it_when_its_ttl_has_ended);
-    ADD(his_own_end_does_with_it_what_it_does_with_his);
+    ADD(the_heirs_own_end_does_with_it_what_it_does_with_its_own);
     ADD(it_needs_room_and_more_than_a_look);
     return unit_end();
 }

@@ -282,7 +282,7 @@ TEST(a_field_behind_a_null_is_refused_and_both_are_named)
             continue;
         }
         snprintf(words, sizeof(words),
-            "field %u of the key of \"product\" is NULL, and field %u is not",
+            "field %u of the key of \"product\" is NULL, but field %u is not",
             n + 1, n + 1 + (unsigned)__builtin_ctz(rest));
         want_why(-EINVAL, key_pack(&key, buf, KEY_BYTES_MAX, &req, 1), words);
     }

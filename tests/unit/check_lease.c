@@ -15,14 +15,9 @@
 static struct enq_grant beating(struct enq *e, const char *field,
     int64_t ttl_ms, int64_t heartbeat_ms)
 {
-    struct enq_grant g;
-
-    want(ENQ_OK,
-        enq_lock(e,
-            ENQ_REQ(.name = "n", .key = {field}, .mode = ENQ_MODE_X,
-                .ttl_ms = ttl_ms, .heartbeat_ms = heartbeat_ms),
-            &g));
-    return g;
+    return told_lock_req(e,
+        ENQ_REQ(.name = "n", .key = {field}, .mode = ENQ_MODE_X,
+            .ttl_ms = ttl_ms, .heartbeat_ms = heartbeat_ms));
 }
 
 static int64_t ttl_left(struct enq *e, const char *name)
@@ -88,16 +83,12 @@ TEST(it_stops_with_the_attachment_and_does_not_follow_an_adopted_lock)
     struct enq *before = unit_open(), *e = unit_open();
     struct enq_grant g;
 
-    want(ENQ_OK,
-        enq_lock(before,
-            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X, .id = "i",
-                .ttl_ms = 1500, .heartbeat_ms = 10,
-                .on_death = ENQ_DEATH_LEASE),
-            &g));
+    g = told_lock_req(before,
+        ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X, .id = "i",
+            .ttl_ms = 1500, .heartbeat_ms = 10, .on_death = ENQ_DEATH_LEASE));
     enq_close(before);
     want(ENQ_OK, enq_adopt(e, "i", &g));
-    usleep(1800000);
-    want(ENQ_EXPIRED, enq_valid(e, g.handle));
+    eventually(enq_valid(e, g.handle) == ENQ_EXPIRED);
     enq_close(e);
 }
 
@@ -120,15 +111,13 @@ TEST(it_goes_on_after_promotion_and_demotion)
     struct enq *e = unit_open();
     struct enq_grant g;
 
-    want(ENQ_OK,
-        enq_lock(e,
-            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_O,
-                .ttl_ms = 1000, .heartbeat_ms = 20),
-            &g));
+    g = told_lock_req(e,
+        ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_O, .ttl_ms = 1000,
+            .heartbeat_ms = 20));
     want(ENQ_OK, enq_promote(e, g.handle, g.token, &g));
-    usleep(1300000);
+    usleep(1100000); /* longer than its ttl */
     want(ENQ_OK, enq_demote(e, g.handle, g.token));
-    usleep(1300000);
+    usleep(1100000); /* longer than its ttl */
     want(ENQ_OK, enq_valid(e, g.handle));
     told_unlock(e, &g);
     enq_close(e);
@@ -162,15 +151,13 @@ TEST(that_of_a_started_request_begins_with_the_grant)
     struct enq_event event;
     uint64_t ticket;
 
-    want(ENQ_PENDING,
-        enq_start(e,
-            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
-                .wait_ms = ENQ_FOREVER, .ttl_ms = 1500, .heartbeat_ms = 30),
-            &g, &ticket));
+    ticket = told_start_req(e,
+        ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
+            .wait_ms = ENQ_FOREVER, .ttl_ms = 1500, .heartbeat_ms = 30));
     usleep(1600000); /* longer than its ttl */
     told_unlock(other, &held);
     event = told_result(e, ticket, ENQ_OK);
-    usleep(2000000);
+    usleep(1600000);
     want(ENQ_OK, enq_valid(e, event.grant.handle));
     told_unlock(e, &event.grant);
     want(ENQ_OK,
@@ -178,7 +165,7 @@ TEST(that_of_a_started_request_begins_with_the_grant)
             ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
                 .wait_ms = ENQ_FOREVER, .ttl_ms = 1500, .heartbeat_ms = 30),
             &g, &ticket));
-    usleep(2000000);
+    usleep(1600000);
     want(ENQ_OK, enq_valid(e, g.handle));
     told_nothing(e, 0);
     enq_close(e);
@@ -197,7 +184,7 @@ TEST(a_thousand_locks_are_kept_by_their_heartbeats)
         snprintf(field, sizeof(field), "%u", i);
         g[i] = beating(e, field, 2000, 100);
     }
-    usleep(3000000);
+    usleep(2200000); /* longer than the ttl of the last */
     for (unsigned i = 0; i < HEARTS; i++)
         want(ENQ_OK, enq_valid(e, g[i].handle));
     unit_healthy(e);
@@ -227,7 +214,7 @@ struct sleeper {
     uint32_t ready, told;
 };
 
-static int beat_and_listen(void *shared)
+static int heartbeat_and_listen(void *shared)
 {
     struct sleeper *x = shared;
     struct enq *e = unit_open();
@@ -237,9 +224,7 @@ static int beat_and_listen(void *shared)
     ck_assert_int_ge(enq_fd(e), 0);
     g = beating(e, "a", 200, 20);
     shm_store_release(&x->ready, 1);
-    do
-        event = told_next(e);
-    while (event.kind == ENQ_EVENT_EXPIRING);
+    event = told_but(e, ENQ_EVENT_EXPIRING);
     if (event.kind == ENQ_EVENT_EXPIRED && event.grant.token == g.token &&
         enq_valid(e, g.handle) == ENQ_EXPIRED)
         shm_store_release(&x->told, 1);
@@ -256,11 +241,11 @@ static void stop_for_ms(pid_t pid, unsigned ms)
     ck_assert_int_eq(kill(pid, SIGCONT), 0);
 }
 
-TEST(one_who_was_stopped_for_longer_than_his_ttl_learns_of_it)
+TEST(a_holder_stopped_for_longer_than_its_ttl_learns_of_it)
 {
     struct sleeper *x = unit_shared(sizeof(*x));
     struct enq *e = unit_open();
-    pid_t pid = unit_fork(beat_and_listen, x);
+    pid_t pid = unit_fork(heartbeat_and_listen, x);
 
     eventually(shm_load_acquire(&x->ready));
     usleep(300000);
@@ -275,18 +260,16 @@ TEST(and_takes_nothing_back_from_whoever_has_got_the_lock)
 {
     struct sleeper *x = unit_shared(sizeof(*x));
     struct enq *e = unit_open();
-    pid_t pid = unit_fork(beat_and_listen, x);
+    pid_t pid = unit_fork(heartbeat_and_listen, x);
     struct enq_grant g;
     int status;
 
     eventually(shm_load_acquire(&x->ready));
     ck_assert_int_eq(kill(pid, SIGSTOP), 0);
     ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
-    want(ENQ_OK,
-        enq_lock(e,
-            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
-                .wait_ms = ENQ_FOREVER),
-            &g));
+    g = told_lock_req(e,
+        ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
+            .wait_ms = ENQ_FOREVER));
     ck_assert_int_eq(kill(pid, SIGCONT), 0);
     eventually(shm_load_acquire(&x->told));
     unit_join(pid);
@@ -305,10 +288,7 @@ static int recipe_client(void *shared)
     uint32_t *ready = shared;
 
     told_start(e, "a", ENQ_MODE_X, "client", ENQ_FOREVER);
-    shm_store_release(ready, 1);
-    for (;;)
-        pause();
-    return 0;
+    unit_stay(ready);
 }
 
 TEST(zookeeper_recipe_who_dies_leaves_the_queue_and_the_next_is_granted)
@@ -325,14 +305,10 @@ TEST(zookeeper_recipe_who_dies_leaves_the_queue_and_the_next_is_granted)
     third = told_start(e, "a", ENQ_MODE_X, "third", ENQ_FOREVER);
     unit_kill(dead);
     told_unlock(e, &held);
-    do
-        event = told_next(e);
-    while (event.kind == ENQ_EVENT_BLOCKING);
+    event = told_but(e, ENQ_EVENT_BLOCKING);
     ck_assert_uint_eq(event.ticket, second);
     told_unlock(e, &event.grant);
-    do
-        event = told_next(e);
-    while (event.kind == ENQ_EVENT_BLOCKING);
+    event = told_but(e, ENQ_EVENT_BLOCKING);
     ck_assert_uint_eq(event.ticket, third);
     told_unlock(e, &event.grant);
     unit_healthy(e);
@@ -347,9 +323,7 @@ TEST(zookeeper_ttl_expired_is_an_event_and_frees_the_resource)
 
     ck_assert_int_ge(enq_fd(e), 0);
     g = told_lock(e, "resource1", ENQ_MODE_X, 80);
-    do
-        event = told_next(e);
-    while (event.kind == ENQ_EVENT_EXPIRING);
+    event = told_but(e, ENQ_EVENT_EXPIRING);
     ck_assert_int_eq(event.kind, ENQ_EVENT_EXPIRED);
     ck_assert_uint_eq(event.grant.handle, g.handle);
     next = told_lock(other, "resource1", ENQ_MODE_X, ENQ_FOREVER);
@@ -370,16 +344,11 @@ static int crash_with_lease(void *shared)
     struct enq *e = unit_open();
     struct enq_grant g;
 
-    want(ENQ_OK,
-        enq_lock(e,
-            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X, .id = "lock",
-                .on_death = x->on_death, .ttl_ms = 3000, .heartbeat_ms = 50),
-            &g));
+    g = told_lock_req(e,
+        ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X, .id = "lock",
+            .on_death = x->on_death, .ttl_ms = 3000, .heartbeat_ms = 50));
     x->token = g.token;
-    shm_store_release(&x->ready, 1);
-    for (;;)
-        pause();
-    return 0;
+    unit_stay(&x->ready);
 }
 
 static struct lease *crashed(enum enq_death on_death)
@@ -403,11 +372,9 @@ TEST(dynamodb_fail_open_ends_a_lease_after_the_last_heartbeat)
     int64_t begin = unit_now_ms();
 
     want(ENQ_BUSY, unit_lock(e, "n", "a", ENQ_MODE_X, &g));
-    want(ENQ_OK,
-        enq_lock(e,
-            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
-                .wait_ms = ENQ_FOREVER),
-            &g));
+    g = told_lock_req(e,
+        ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
+            .wait_ms = ENQ_FOREVER));
     ck_assert_int_ge(unit_now_ms() - begin, 1500);
     ck_assert_int_le(unit_now_ms() - begin, 3000 + 1500 + test_starved_ms());
     ck_assert_uint_gt(g.token, x->token);
@@ -465,11 +432,9 @@ TEST(redis_exp_lock_release_compares_before_it_deletes)
     struct enq *e = unit_open(), *other = unit_open();
     struct enq_grant late = told_lock(e, "bankAccount", ENQ_MODE_X, 40), next;
 
-    want(ENQ_OK,
-        enq_lock(other,
-            ENQ_REQ(.name = "n", .key = {"bankAccount"}, .mode = ENQ_MODE_X,
-                .wait_ms = ENQ_FOREVER),
-            &next));
+    next = told_lock_req(other,
+        ENQ_REQ(.name = "n", .key = {"bankAccount"}, .mode = ENQ_MODE_X,
+            .wait_ms = ENQ_FOREVER));
     want(ENQ_EXPIRED, enq_unlock(e, late.handle, late.token));
     want(ENQ_NOTHELD, enq_unlock(e, late.handle, late.token));
     want(ENQ_NOTHELD, enq_unlock(e, next.handle, late.token));
@@ -481,7 +446,7 @@ TEST(redis_exp_lock_release_compares_before_it_deletes)
 
 static void add_seeds(void)
 {
-    ADD(one_who_was_stopped_for_longer_than_his_ttl_learns_of_it);
+    ADD(a_holder_stopped_for_longer_than_its_ttl_learns_of_it);
     ADD(and_takes_nothing_back_from_whoever_has_got_the_lock);
     ADD(zookeeper_recipe_who_dies_leaves_the_queue_and_the_next_is_granted);
     ADD(dynamodb_fail_open_ends_a_lease_after_the_last_heartbeat);

@@ -1,5 +1,5 @@
 /*
- * check_life.c - is it dead? Life words after every kind of death.
+ * check_life.c - is it dead? Liveness words after every kind of death.
  */
 #include "sync/life.h"
 
@@ -7,6 +7,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -23,7 +24,7 @@ static struct shared *shared;
 
 static uint32_t word(void)
 {
-    return shm_load_acquire(life_word(&shared->life));
+    return shm_load_acquire(liveness_word(&shared->life));
 }
 
 static void begin(void)
@@ -70,12 +71,28 @@ static void *begin_in_thread(void *nothing)
     return nothing;
 }
 
+/* Its death would be told of its parent's thread, whose number is in the word. */
+TEST(a_child_of_a_bare_clone_is_told_that_it_cannot_live)
+{
+    pid_t pid;
+
+    ck_assert_int_eq(life_possible(), 0);
+    pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        if (life_possible() != -EPERM)
+            _exit(1);
+        _exit(strstr(enq_why(), "clone()") != NULL ? 0 : 2);
+    }
+    unit_join(pid);
+}
+
 TEST(who_lives_is_not_dead)
 {
     shared = unit_shared(sizeof(*shared));
-    ck_assert(!life_word_is_dead(word()));
+    ck_assert(!liveness_is_dead(word()));
     begin();
-    ck_assert(!life_word_is_dead(word()));
+    ck_assert(!liveness_is_dead(word()));
     ck_assert_uint_eq(word() & FUTEX_TID_MASK, (uint32_t)gettid());
 }
 
@@ -90,9 +107,9 @@ TEST(who_ended_in_order_is_not_dead)
 {
     shared = unit_shared(sizeof(*shared));
     unit_join(unit_fork(live_and_end, NULL));
-    ck_assert(!life_word_is_dead(word()));
+    ck_assert(!liveness_is_dead(word()));
     begin();
-    ck_assert(!life_word_is_dead(word()));
+    ck_assert(!liveness_is_dead(word()));
 }
 
 TEST(who_was_killed_is_dead)
@@ -102,9 +119,9 @@ TEST(who_was_killed_is_dead)
     shared = unit_shared(sizeof(*shared));
     pid = unit_fork(live_and_stay, NULL);
     eventually(shm_load_acquire(&shared->begun));
-    ck_assert(!life_word_is_dead(word()));
+    ck_assert(!liveness_is_dead(word()));
     unit_kill(pid);
-    ck_assert(life_word_is_dead(word()));
+    ck_assert(liveness_is_dead(word()));
 }
 
 TEST(who_is_stopped_is_not_dead)
@@ -117,7 +134,7 @@ TEST(who_is_stopped_is_not_dead)
     eventually(shm_load_acquire(&shared->begun));
     kill(pid, SIGSTOP);
     ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
-    ck_assert(!life_word_is_dead(word()));
+    ck_assert(!liveness_is_dead(word()));
     unit_kill(pid);
 }
 
@@ -125,7 +142,7 @@ TEST(who_left_without_a_word_is_dead)
 {
     shared = unit_shared(sizeof(*shared));
     unit_join(unit_fork(live_and_leave, NULL));
-    ck_assert(life_word_is_dead(word()));
+    ck_assert(liveness_is_dead(word()));
 }
 
 TEST(who_became_another_program_is_dead)
@@ -134,7 +151,7 @@ TEST(who_became_another_program_is_dead)
 
     shared = unit_shared(sizeof(*shared));
     pid = unit_fork(live_and_exec, NULL);
-    eventually(life_word_is_dead(word()));
+    eventually(liveness_is_dead(word()));
     unit_kill(pid);
 }
 
@@ -145,27 +162,27 @@ TEST(a_thread_that_ended_is_dead_though_its_process_lives)
     shared = unit_shared(sizeof(*shared));
     pthread_create(&thread, NULL, begin_in_thread, NULL);
     pthread_join(thread, NULL);
-    ck_assert(life_word_is_dead(word()));
+    ck_assert(liveness_is_dead(word()));
 }
 
-TEST(a_word_of_the_dead_is_alive_with_the_next)
+TEST(a_latch_of_the_dead_is_alive_with_the_next)
 {
     shared = unit_shared(sizeof(*shared));
     unit_join(unit_fork(live_and_leave, NULL));
-    ck_assert(life_word_is_dead(word()));
+    ck_assert(liveness_is_dead(word()));
     begin();
-    ck_assert(!life_word_is_dead(word()));
+    ck_assert(!liveness_is_dead(word()));
 }
 
-static int watch_the_word(void *nothing)
+static int watch_the_liveness_word(void *nothing)
 {
     struct sys_watch watch[2] = {
-        {&shared->other, 0}, {life_word(&shared->life), word()}};
+        {&shared->other, 0}, {liveness_word(&shared->life), word()}};
     int64_t began = unit_now_ms();
 
     (void)nothing;
     shm_store(&shared->begun, 2);
-    while (!life_word_is_dead(word()))
+    while (!liveness_is_dead(word()))
         sys.wait(watch, 2, mono_add_ms(sys.now(), 10000));
     return unit_now_ms() - began < 5000 ? 0 : 1;
 }
@@ -177,7 +194,7 @@ TEST(a_watcher_is_woken_by_a_death)
     shared = unit_shared(sizeof(*shared));
     dying = unit_fork(live_and_stay, NULL);
     eventually(shm_load_acquire(&shared->begun) == 1);
-    watching = unit_fork(watch_the_word, NULL);
+    watching = unit_fork(watch_the_liveness_word, NULL);
     eventually(shm_load_acquire(&shared->begun) == 2);
     unit_kill(dying);
     unit_join(watching);
@@ -277,7 +294,7 @@ TEST(no_sleep_is_longer_than_a_tick)
 
 /* The way round it knows one word only, and is for a kernel that has no other.
    It is gone over to once and for all. */
-TEST(a_wait_without_news_goes_on_to_be_one_for_several_words)
+TEST(a_wait_without_a_change_goes_on_to_be_one_for_several_words)
 {
     uint32_t w[2] = {0, 0};
     struct sys_watch same[] = {{&w[0], 0}, {&w[1], 0}},
@@ -297,6 +314,7 @@ int main(void)
     bool may = may_refuse();
 
     unit_begin("life");
+    ADD(a_child_of_a_bare_clone_is_told_that_it_cannot_live);
     ADD(who_lives_is_not_dead);
     ADD(the_kernel_is_always_asked_to_wake_watchers);
     ADD(who_ended_in_order_is_not_dead);
@@ -305,7 +323,7 @@ int main(void)
     ADD(who_left_without_a_word_is_dead);
     ADD(who_became_another_program_is_dead);
     ADD(a_thread_that_ended_is_dead_though_its_process_lives);
-    ADD(a_word_of_the_dead_is_alive_with_the_next);
+    ADD(a_latch_of_the_dead_is_alive_with_the_next);
     ADD(a_watcher_is_woken_by_a_death);
     ADD_IF(may, "no seccomp",
         who_may_not_ask_for_the_robust_list_may_still_set_it);
@@ -315,6 +333,6 @@ int main(void)
     ADD(waiting_ends_at_the_deadline_and_not_before);
     ADD(a_word_that_differs_is_not_slept_on);
     ADD(no_sleep_is_longer_than_a_tick);
-    ADD(a_wait_without_news_goes_on_to_be_one_for_several_words);
+    ADD(a_wait_without_a_change_goes_on_to_be_one_for_several_words);
     return unit_end();
 }

@@ -7,12 +7,12 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/attachment.h"
-#include "lock/survey.h"
-#include "lock/tell.h"
+#include "lock/table_scan.h"
 #include "sync/sys.h"
 #include "unit.h"
 
@@ -23,14 +23,6 @@ static int lock_by(struct enq *e, const char *name, const char *field,
         ENQ_REQ(.name = name, .key = {field}, .mode = ENQ_MODE_S,
             .owner = owner),
         g);
-}
-
-static struct enq_stats stats(struct enq *e)
-{
-    struct enq_stats s = {.size = sizeof(s)};
-
-    want(ENQ_OK, enq_stat(e, &s));
-    return s;
 }
 
 /* --- list --- */
@@ -139,64 +131,6 @@ TEST(a_list_is_by_arrival_over_all_objects)
     enq_close(e);
 }
 
-/* Found already, and not yet copied: a list of all stops nobody. */
-static struct survey_found find_one(struct enq *e)
-{
-    struct survey_found found[2];
-    struct survey_filter all = {NULL, NULL};
-
-    ck_assert_uint_eq(survey_list(e->map, &all, found, 2), 1);
-    return found[0];
-}
-
-TEST(a_lock_that_is_demoted_while_a_list_is_made_is_in_it)
-{
-    struct enq *e = unit_open();
-    struct tell_clocks clocks = tell_clocks();
-    struct survey_found found;
-    struct enq_info info;
-    struct enq_grant g;
-
-    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_E, &g));
-    found = find_one(e);
-    want(ENQ_OK, enq_demote(e, g.handle, g.token));
-    ck_assert(tell_info(e->map, found.e, found.state, &clocks, &info));
-    ck_assert_uint_eq(info.mode, ENQ_MODE_S);
-    want(ENQ_OK, enq_unlock(e, g.handle, g.token));
-    ck_assert(!tell_info(e->map, found.e, found.state, &clocks, &info));
-    enq_close(e);
-}
-
-TEST(a_request_that_is_granted_while_a_list_is_made_waits_in_it)
-{
-    struct enq *e = unit_open();
-    struct tell_clocks clocks = tell_clocks();
-    struct survey_found found[3];
-    struct survey_filter all = {NULL, NULL};
-    struct enq_info info[2];
-    struct enq_grant g, later;
-    struct enq_event event = {0};
-    uint64_t ticket;
-    size_t waiting = 0;
-
-    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_X, &g));
-    want(ENQ_PENDING,
-        enq_start(e,
-            ENQ_REQ(.name = "n", .key = {"f"}, .mode = ENQ_MODE_S,
-                .wait_ms = ENQ_FOREVER),
-            &later, &ticket));
-    ck_assert_uint_eq(survey_list(e->map, &all, found, 3), 2);
-    want(ENQ_OK, enq_unlock(e, g.handle, g.token));
-    eventually(enq_next(e, &event) == ENQ_OK);
-    for (int i = 0; i < 2; i++) {
-        bool there =
-            tell_info(e->map, found[i].e, found[i].state, &clocks, &info[i]);
-        waiting += there && info[i].waiting;
-    }
-    ck_assert_uint_eq(waiting, 1);
-    enq_close(e);
-}
-
 TEST(a_list_that_is_too_short_says_how_many_there_are)
 {
     struct enq *e = unit_open();
@@ -239,7 +173,7 @@ TEST(waiters_are_listed_after_holders)
     want(ENQ_OK, lock_by(e, "a", "0", "A", &g[0]));
     for (unsigned i = 0; i < 2; i++) {
         pthread_create(&thread[i], NULL, wait_a_while, e);
-        eventually(stats(e).waiting == i + 1);
+        eventually(unit_stats(e).waiting == i + 1);
     }
     want(ENQ_OK, lock_by(e, "a", "1", "B", &g[1]));
     for (int named = 0; named < 2; named++) {
@@ -290,17 +224,17 @@ TEST(what_happens_is_counted)
     want(ENQ_OK, enq_promote(e, a.handle, 0, NULL));
     want(ENQ_REFUSED, enq_promote(e, a.handle, 0, NULL));
     want(ENQ_OK, enq_unlock(e, a.handle, 0));
-    ck_assert_uint_eq(stats(e).grants, 2);
-    ck_assert_uint_eq(stats(e).refusals, 1);
-    ck_assert_uint_eq(stats(e).promotes, 1);
-    ck_assert_uint_eq(stats(e).promotes_refused, 1);
-    ck_assert_uint_eq(stats(e).lost, 1);
-    ck_assert_uint_eq(stats(e).releases, 1);
-    ck_assert_uint_eq(stats(e).held, 0);
-    ck_assert_uint_eq(stats(e).sessions, 1);
-    ck_assert_uint_eq(stats(e).slots_max, 10000);
-    ck_assert_str_eq(stats(e).space, unit_space());
-    ck_assert_uint_eq(strlen(stats(e).uuid), 36);
+    ck_assert_uint_eq(unit_stats(e).grants, 2);
+    ck_assert_uint_eq(unit_stats(e).refusals, 1);
+    ck_assert_uint_eq(unit_stats(e).promotes, 1);
+    ck_assert_uint_eq(unit_stats(e).promotes_refused, 1);
+    ck_assert_uint_eq(unit_stats(e).lost, 1);
+    ck_assert_uint_eq(unit_stats(e).releases, 1);
+    ck_assert_uint_eq(unit_stats(e).held, 0);
+    ck_assert_uint_eq(unit_stats(e).sessions, 1);
+    ck_assert_uint_eq(unit_stats(e).slots_max, 10000);
+    ck_assert_str_eq(unit_stats(e).space, unit_space());
+    ck_assert_uint_eq(strlen(unit_stats(e).uuid), 36);
     enq_close(e);
 }
 
@@ -512,9 +446,30 @@ TEST(an_attachment_that_only_looks_sees_everything)
     want(ENQ_NOTHELD, enq_find(r, "nonsense", &h));
     want(ENQ_OK, enq_list(r, "n", NULL, &info, 1, &total));
     ck_assert_uint_eq(total, 1);
-    ck_assert_uint_eq(stats(r).sessions, 1);
+    ck_assert_uint_eq(unit_stats(r).sessions, 1);
     ck_assert_int_eq(enq_doctor(r, 0, report, sizeof(report)), 0);
     want(ENQ_OK, enq_dump(r, open("/dev/null", O_WRONLY)));
+    enq_close(r);
+    enq_close(e);
+}
+
+/* Its entry, with the id, is kept until its holder has been told. */
+TEST(who_only_looks_does_not_find_a_lock_that_was_broken)
+{
+    struct enq *e = unit_open(), *r = open_to_look();
+    struct enq_grant g;
+    enq_handle h;
+
+    want(ENQ_OK,
+        enq_lock(e,
+            ENQ_REQ(.name = "n", .key = {"f"}, .mode = ENQ_MODE_X,
+                .id = "mine"),
+            &g));
+    want(ENQ_OK, enq_find(r, "mine", &h));
+    ck_assert_uint_eq(h, g.handle);
+    want(ENQ_OK, enq_break(e, "mine"));
+    want_why(ENQ_NOTHELD, enq_find(r, "mine", &h), "mine");
+    want(ENQ_FORCED, enq_unlock(e, g.handle, g.token));
     enq_close(r);
     enq_close(e);
 }
@@ -529,7 +484,7 @@ static int hold_for_ever(void *nothing)
     return pause();
 }
 
-/* Who only looks does not clean up, and nobody else is there. */
+/* A reader does not clean up, and nobody else is there. */
 TEST(each_who_is_dead_and_not_cleaned_up_is_a_finding)
 {
     struct enq *e = unit_open(), *r = open_to_look();
@@ -538,7 +493,7 @@ TEST(each_who_is_dead_and_not_cleaned_up_is_a_finding)
 
     for (int i = 0; i < 3; i++)
         dead[i] = unit_fork(hold_for_ever, NULL);
-    eventually(stats(r).held == 3);
+    eventually(unit_stats(r).held == 3);
     enq_close(e);
     for (int i = 0; i < 3; i++)
         unit_kill(dead[i]);
@@ -557,7 +512,7 @@ TEST(an_attachment_that_only_looks_changes_nothing)
     char report[256];
 
     want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_O, &g));
-    want_why(-EROFS, unit_lock(r, "n", "g", ENQ_MODE_S, &h), "looking");
+    want_why(-EROFS, unit_lock(r, "n", "g", ENQ_MODE_S, &h), "read-only");
     want(-EROFS, enq_unlock(r, g.handle, g.token));
     want(-EROFS, enq_promote(r, g.handle, g.token, &h));
     want(-EROFS, enq_demote(r, g.handle, g.token));
@@ -578,8 +533,6 @@ int main(void)
     ADD(an_entry_is_told_as_it_was_asked_for);
     ADD_LOOP(a_list_has_what_matches_each_object_by_arrival, LENGTH(filters));
     ADD(a_list_is_by_arrival_over_all_objects);
-    ADD(a_lock_that_is_demoted_while_a_list_is_made_is_in_it);
-    ADD(a_request_that_is_granted_while_a_list_is_made_waits_in_it);
     ADD(a_list_that_is_too_short_says_how_many_there_are);
     ADD(waiters_are_listed_after_holders);
     ADD(thousands_are_listed);
@@ -594,6 +547,7 @@ int main(void)
     ADD(a_dump_shows_each_session_and_each_thread);
     ADD(a_dump_that_cannot_be_written_is_a_fault);
     ADD(an_attachment_that_only_looks_sees_everything);
+    ADD(who_only_looks_does_not_find_a_lock_that_was_broken);
     ADD(each_who_is_dead_and_not_cleaned_up_is_a_finding);
     ADD(an_attachment_that_only_looks_changes_nothing);
     return unit_end();

@@ -20,7 +20,7 @@ static bool listed(const char *allowed, const struct pair *p)
     return false;
 }
 
-/* "*": whoever asks, "=": the same owner. All else conflicts. */
+/* "*": any owner, "=": the same owner. All else conflicts. */
 static bool compatible(const char *table, const struct pair *p)
 {
     if (strcmp(table, "enqueue") == 0)

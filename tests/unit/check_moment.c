@@ -5,13 +5,14 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "api/attachment.h"
-#include "recovery/heal.h"
+#include "recovery/recover.h"
+#include "sync/latch.h"
 #include "sync/life.h"
-#include "sync/word.h"
 #include "unit.h"
 
 /* --- moments --- */
@@ -72,12 +73,12 @@ static void *work(void *number)
 
     shop.worker[i].t = t;
     if (shop.word != NULL)
-        ck_assert_int_eq(word_lock(t, shop.word, RANK_SHARD), 0);
+        ck_assert_int_eq(latch_acquire(t, shop.word, RANK_SHARD), 0);
     shm_store_release(&shop.worker[i].is_in, 1);
     while (!shm_load_acquire(&shop.worker[i].may_go))
         unit_nap();
     if (shop.word != NULL)
-        word_unlock(t, shop.word);
+        latch_release(t, shop.word);
     return NULL;
 }
 
@@ -122,7 +123,7 @@ TEST(a_thread_that_takes_over_the_slot_of_one_that_ended_is_not_taken_for_dead)
     worker_comes(0);
     arm("recover.slot_read", slots_before(shop.worker[0].t->slot),
         one_goes_and_one_comes);
-    ck_assert_int_eq(heal(shop.e->map, me), 0);
+    ck_assert_int_eq(recover(shop.e->map, me), 0);
     acted();
     ck_assert_ptr_eq(shop.worker[1].t->slot,
         &shop.e->map->threads[shop.worker[1].t->ref & THREAD_MASK]);
@@ -133,7 +134,7 @@ TEST(a_thread_that_takes_over_the_slot_of_one_that_ended_is_not_taken_for_dead)
 
 #define SHARD 5u
 
-TEST(a_shard_is_not_remade_whose_word_a_living_thread_took_from_one_that_ended)
+TEST(a_shard_is_not_remade_whose_latch_a_living_thread_took_from_one_that_ended)
 {
     struct enq_grant g;
     struct thread *me;
@@ -148,13 +149,13 @@ TEST(a_shard_is_not_remade_whose_word_a_living_thread_took_from_one_that_ended)
     }
     objects = shop.e->map->shards[SHARD].n_objects;
     ck_assert_uint_gt(objects, 0);
-    shop.word = &shop.e->map->shards[SHARD].word;
+    shop.word = &shop.e->map->shards[SHARD].latch;
     worker_comes(0);
-    arm("recover.word_read", 1 + GATES + SHARD, one_goes_and_one_comes);
-    ck_assert_int_eq(heal(shop.e->map, me), 0);
+    arm("recover.liveness_read", 1 + GATES + SHARD, one_goes_and_one_comes);
+    ck_assert_int_eq(recover(shop.e->map, me), 0);
     acted();
     ck_assert_uint_eq(remade, 0);
-    ck_assert_uint_eq(word_owner(shm_load(shop.word)), shop.worker[1].t->ref);
+    ck_assert_uint_eq(latch_owner(shm_load(shop.word)), shop.worker[1].t->ref);
     ck_assert_uint_eq(shop.e->map->shards[SHARD].n_objects, objects);
     worker_goes(1);
     unit_healthy(shop.e);
@@ -178,6 +179,8 @@ static void *work_with_a_lock(void *nothing)
     return nothing;
 }
 
+/* The worker cannot leave its entries in the depot: the session's mutex is not
+   free, as if the helper were at work on its magazines. */
 static void another_locks_and_the_worker_ends(void)
 {
     char field[16];
@@ -186,7 +189,9 @@ static void another_locks_and_the_worker_ends(void)
         snprintf(field, sizeof(field), "%u", i);
         want(ENQ_OK, unit_lock(other, "n", field, ENQ_MODE_X, &grants[i]));
     }
+    pthread_mutex_lock(&shop.e->session.mutex);
     worker_goes(0);
+    pthread_mutex_unlock(&shop.e->session.mutex);
 }
 
 TEST(a_thread_that_ends_while_another_closes_takes_nobodys_locks)
@@ -206,7 +211,7 @@ TEST(a_thread_that_ends_while_another_closes_takes_nobodys_locks)
     enq_close(other);
 }
 
-/* --- a ttl that is shortened before who waits for it sleeps --- */
+/* --- a ttl that is shortened before its waiter sleeps --- */
 
 static struct enq_grant held;
 static unsigned shortened;
@@ -243,8 +248,8 @@ static void note_and_wait(const struct sys_watch *watches, unsigned n,
     real_wait(watches, n, until);
 }
 
-/* What it waits for, and with what else if it is a lock set; and who has begun
-   to wait before, and will have it for a moment. */
+/* What it waits for, and with what else if it is a lock set; and which owner
+   has begun to wait before, and will have it for a moment. */
 static const struct {
     const char *key, *other, *before, *point;
 } who_waits[] = {
@@ -296,21 +301,21 @@ TEST(a_ttl_that_is_shortened_just_before_a_waiter_sleeps_is_not_slept_through)
     enq_close(shop.e);
 }
 
-/* --- healing before who waits sleeps --- */
+/* --- recovery before a waiter sleeps --- */
 
-static bool is_healed, slept_through;
+static bool is_recovered, slept_through;
 
 static void looks_again(void)
 {
-    is_healed = false;
+    is_recovered = false;
 }
 
 /* Of nobody, and so of a dead one: what it guards is made anew. */
-static void another_heals(void)
+static void another_recovers(void)
 {
-    shm_store(&shop.e->map->shards[SHARD].word, 1);
-    ck_assert_int_eq(heal(shop.e->map, thread_enter(shop.e->map)), 0);
-    is_healed = true;
+    shm_store(&shop.e->map->shards[SHARD].latch, 1);
+    ck_assert_int_eq(recover(shop.e->map, thread_enter(shop.e->map)), 0);
+    is_recovered = true;
     arm(moment.point, 0, looks_again);
 }
 
@@ -321,11 +326,11 @@ static void sleep_if_looked(const struct sys_watch *watches, unsigned n,
 
     for (unsigned i = 0; i < n; i++)
         may_sleep = may_sleep && shm_load(watches[i].word) == watches[i].value;
-    slept_through = slept_through || (is_healed && may_sleep);
+    slept_through = slept_through || (is_recovered && may_sleep);
     real_wait(watches, n, until);
 }
 
-TEST(who_does_not_sleep_yet_is_roused_by_who_heals_as_who_sleeps_is)
+TEST(who_does_not_sleep_yet_is_roused_by_who_recovers_as_who_sleeps_is)
 {
     struct enq_grant g[2];
     const struct enq_req *both[] = {
@@ -337,7 +342,7 @@ TEST(who_does_not_sleep_yet_is_roused_by_who_heals_as_who_sleeps_is)
     shop.e = unit_open();
     want(ENQ_OK, unit_lock(shop.e, "n", "k", ENQ_MODE_X, &held));
     real_wait = sys.wait;
-    arm(_i == 0 ? "wait.looked" : "set.looked", 0, another_heals);
+    arm(_i == 0 ? "wait.looked" : "set.looked", 0, another_recovers);
     sys.wait = sleep_if_looked;
     if (_i == 0)
         want(ENQ_TIMEDOUT, enq_lock(shop.e, both[0], g));
@@ -414,7 +419,7 @@ TEST(two_threads_of_a_child_that_open_at_once_both_get_in)
 
 static uint32_t making_a_key, may_make_it = 1;
 
-/* As the library calls it; slow for the one who is first. */
+/* As the library calls it; slow for the first thread. */
 int pthread_key_create(pthread_key_t *key, void (*destructor)(void *))
 {
     int (*real)(pthread_key_t *, void (*)(void *)) = (int (*)(pthread_key_t *,
@@ -446,7 +451,7 @@ TEST(a_child_forked_during_the_very_first_call_opens_its_own)
     pthread_join(first, NULL);
 }
 
-/* --- a magazine, and who empties it for its thread --- */
+/* --- a magazine, and the thread that empties it for another --- */
 
 static struct {
     struct enq *e;
@@ -504,12 +509,13 @@ int main(void)
     if (!UNIT_SANITIZED)
         ADD(a_child_forked_during_the_very_first_call_opens_its_own);
     ADD(a_thread_that_takes_over_the_slot_of_one_that_ended_is_not_taken_for_dead);
-    ADD(a_shard_is_not_remade_whose_word_a_living_thread_took_from_one_that_ended);
+    ADD(a_shard_is_not_remade_whose_latch_a_living_thread_took_from_one_that_ended);
     ADD(a_thread_that_ends_while_another_closes_takes_nobodys_locks);
     ADD_LOOP(
         a_ttl_that_is_shortened_just_before_a_waiter_sleeps_is_not_slept_through,
         LENGTH(who_waits));
-    ADD_LOOP(who_does_not_sleep_yet_is_roused_by_who_heals_as_who_sleeps_is, 2);
+    ADD_LOOP(who_does_not_sleep_yet_is_roused_by_who_recovers_as_who_sleeps_is,
+        2);
     ADD(a_space_gives_no_locks_once_its_name_is_gone_however_long_that_took);
     ADD(two_threads_of_a_child_that_open_at_once_both_get_in);
     ADD(what_its_thread_took_just_now_is_not_taken_from_the_magazine);

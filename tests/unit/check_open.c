@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "api/options.h"
-#include "unit.h"
+#include "fake.h"
 
 /* --- structs of another header --- */
 
@@ -221,6 +221,58 @@ TEST(who_only_looks_is_refused_the_same)
     opened_again((unsigned)_i, ENQ_OPEN_READONLY);
 }
 
+/* Sure to be followed by a request: the goodbye, if by no other. */
+static void *open_and_close(void *arg)
+{
+    struct asker *a = arg;
+
+    asker_open(a);
+    enq_close(a->e);
+    return NULL;
+}
+
+static void say_what_it_is(struct fake *f, const struct enq_open_opts *made)
+{
+    char members[200];
+
+    snprintf(members, sizeof(members),
+        DONE ",\"STAT\":{\"compat\":\"%s\",\"strict\":%d,\"slots_max\":"
+             "\"%u\"}",
+        made->compat != NULL ? made->compat : "enqueue", made->strict == 1,
+        made->slots != 0 ? made->slots : 1000);
+    fake_answer(f, members);
+}
+
+/* Who asks for nothing is not kept waiting for what the bridge would say. The
+   permissions are none of a client's: they are of a file of its host. */
+TEST(a_bridge_is_asked_only_for_what_might_differ)
+{
+    const struct enq_open_opts *asked = &again[_i].asked;
+    bool matters = asked->compat != NULL || asked->strict != 0 || asked->slots;
+    bool differs = again[_i].is != NULL && asked->mode == 0;
+    struct fake fake;
+    struct asker a = {.f = &fake, .opts = *asked};
+
+    fake_begin(&fake);
+    asker_run(&a, NULL, open_and_close);
+    fake_greet(&fake, "one", false);
+    fake_hear_past_pings(&fake,
+        matters ? "\"OP\":\"stat\"" : "\"OP\":\"goodbye\"");
+    if (matters)
+        say_what_it_is(&fake, &again[_i].made);
+    else
+        fake_answer(&fake, DONE);
+    fake.is_leaving = true;
+    while (fake_hear_within(&fake, 10000))
+        fake_answer(&fake, DONE);
+    asker_end(&a, differs ? ENQ_EDIFFERS : ENQ_OK);
+    if (differs) {
+        ck_assert_ptr_nonnull(strstr(a.why, again[_i].is));
+        ck_assert_ptr_nonnull(strstr(a.why, again[_i].wanted));
+    }
+    fake_end(&fake);
+}
+
 /* The file may have been opened to others since. */
 TEST(the_permissions_are_those_of_now)
 {
@@ -389,6 +441,7 @@ TEST(threads_may_open_and_close_at_once)
     pthread_t threads[4];
     uint32_t done = 0;
 
+    unit_space(); /* which the test's first thread names */
     for (size_t i = 0; i < LENGTH(threads); i++)
         pthread_create(&threads[i], NULL, keep_opening, &done);
     for (size_t i = 0; i < LENGTH(threads); i++)
@@ -410,6 +463,7 @@ int main(void)
     ADD(the_environment_gives_the_default_owner);
     ADD_LOOP(what_was_asked_for_and_differs_is_refused, LENGTH(again));
     ADD_LOOP(who_only_looks_is_refused_the_same, LENGTH(again));
+    ADD_LOOP(a_bridge_is_asked_only_for_what_might_differ, LENGTH(again));
     ADD(the_permissions_are_those_of_now);
     ADD(an_owner_in_the_environment_that_is_too_long_is_refused);
     ADD_LOOP(a_table_may_have_one_slot_or_a_hundred_million, 3);

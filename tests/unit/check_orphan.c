@@ -92,7 +92,7 @@ TEST(what_is_left_is_told_of_and_stays_where_it_is)
     enq_close(e);
 }
 
-/* Not again and again: whoever looks each second is to pay for nothing. */
+/* Not again and again: looking each second is to cost nothing then. */
 TEST(it_is_told_of_once_until_somebody_else_leaves_something)
 {
     struct enq *e = unit_open();
@@ -102,7 +102,7 @@ TEST(it_is_told_of_once_until_somebody_else_leaves_something)
     leave(2, "p", true);
     ck_assert_uint_eq(walk(e, &w, 64), 2);
     begun = w.at;
-    leave(3, NULL, true); /* for himself */
+    leave(3, NULL, true); /* for itself */
     leave(0, NULL, true);
     ck_assert_uint_eq(walk(e, &w, 64), 0);
     ck_assert_uint_eq(w.at, begun);
@@ -152,7 +152,7 @@ TEST(what_is_somebodys_is_not_told_of)
     want(ENQ_OK, enq_lock(other, &req, &g));
     want(ENQ_OK, enq_lock(other, &own, &of_own));
     ck_assert_uint_eq(walk(e, &w, 64), 0);
-    want_why(ENQ_REFUSED, enq_inherit_lock(e, g.handle, 0, &info), "lives");
+    want_why(ENQ_REFUSED, enq_inherit_lock(e, g.handle, 0, &info), "is alive");
     want(ENQ_OK, enq_abandon(other, g.handle, g.token));
     enq_close(other);
     ck_assert_uint_eq(walk(e, &w, 64), 0);
@@ -185,7 +185,7 @@ TEST(one_is_taken_over_by_its_handle_and_by_nobody_else_then)
     enq_close(e);
 }
 
-/* Whoever inherits and is gone in turn is another holder. */
+/* A process that inherits and is gone in turn is another holder. */
 static int inherits_and_dies(void *unused)
 {
     struct enq *e = unit_open();
@@ -199,7 +199,7 @@ static int inherits_and_dies(void *unused)
     return 1;
 }
 
-TEST(what_an_heir_leaves_is_told_of_as_his)
+TEST(what_an_heir_leaves_is_told_of_as_its_own)
 {
     struct enq *e = unit_open();
     struct walk w = {0};
@@ -290,7 +290,7 @@ static struct adopter *adopt_and_go(bool closes, bool promotes)
 }
 
 /* Closed or killed; as it was, or promoted since. */
-TEST(one_adopted_for_somebody_is_inherited_by_his_number)
+TEST(one_adopted_for_a_peer_is_inherited_by_its_number)
 {
     struct enq *e = unit_open();
     struct adopter *a = adopt_and_go(_i % 2 != 0, _i / 2 != 0);
@@ -311,7 +311,7 @@ TEST(one_adopted_for_somebody_is_inherited_by_his_number)
     ck_assert_int_eq(info.mode, a->promotes ? ENQ_MODE_E : ENQ_MODE_O);
     ck_assert_int_eq(info.pid, getpid());
     want_why(ENQ_REFUSED, enq_inherit_lock(e, a->g.handle, HEIR, &info),
-        "lives");
+        "is alive");
     want(ENQ_OK, enq_unlock(e, info.handle, info.token));
     want(ENQ_NOTHELD, enq_inherit_lock(e, info.handle, HEIR, &info));
     unit_healthy(e);
@@ -346,7 +346,7 @@ TEST(it_goes_on_when_who_has_inherited_it_is_gone_in_turn)
     enq_close(e);
 }
 
-/* For himself, or for whom he says. */
+/* For itself, or for the peer that it names. */
 TEST(what_another_has_adopted_since_is_no_heirs_any_more)
 {
     struct enq *e = unit_open(), *third = unit_open();
@@ -392,7 +392,7 @@ TEST(an_heir_is_a_number_of_63_bits)
     want_why(-EINVAL, enq_adopt_for(e, id, 0, &g), "number");
     want_why(-EINVAL, enq_adopt_for(e, id, HEIR + 1, &g), "number");
     want_why(-EINVAL, enq_adopt_for(e, NULL, 1, &g), "no id");
-    want_why(-EINVAL, enq_adopt_for(e, id, 1, NULL), "nowhere");
+    want_why(-EINVAL, enq_adopt_for(e, id, 1, NULL), "is NULL");
     want(ENQ_NOTHELD, enq_adopt_for(e, "another", 1, &g));
     want(ENQ_OK, enq_adopt_for(e, id, 1, &g));
     want(ENQ_REFUSED, enq_adopt_for(e, id, 1, &g));
@@ -415,7 +415,7 @@ TEST(both_need_room_and_more_than_a_look)
     want_why(-EINVAL, enq_orphans(e, &at, left, LENGTH(left) - 1, &got), "21");
     want_why(-EINVAL, enq_orphans(e, &at, left, LENGTH(left), NULL), "room");
     ck_assert_uint_eq(got, 0);
-    want_why(-EINVAL, enq_inherit_lock(e, 1, 0, NULL), "nowhere");
+    want_why(-EINVAL, enq_inherit_lock(e, 1, 0, NULL), "is NULL");
     want(ENQ_NOTHELD, enq_inherit_lock(e, 1, 0, &info));
     want(-EROFS, enq_orphans(looker, &at, left, LENGTH(left), &got));
     want(-EROFS, enq_inherit_lock(looker, 1, 0, &info));
@@ -433,9 +433,9 @@ int main(void)
     ADD_LOOP(each_is_told_of_once_in_a_walk, 3);
     ADD(what_is_somebodys_is_not_told_of);
     ADD_LOOP(one_is_taken_over_by_its_handle_and_by_nobody_else_then, 2);
-    ADD(what_an_heir_leaves_is_told_of_as_his);
+    ADD(what_an_heir_leaves_is_told_of_as_its_own);
     ADD(a_kept_one_has_its_ttl_again);
-    ADD_LOOP(one_adopted_for_somebody_is_inherited_by_his_number, 4);
+    ADD_LOOP(one_adopted_for_a_peer_is_inherited_by_its_number, 4);
     ADD(it_goes_on_when_who_has_inherited_it_is_gone_in_turn);
     ADD_LOOP(what_another_has_adopted_since_is_no_heirs_any_more, 2);
     ADD(what_was_abandoned_is_no_heirs_any_more);

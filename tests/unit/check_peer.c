@@ -33,13 +33,8 @@ static struct enq_info only(struct enq *e)
 static struct enq_grant lock_for(struct enq *e, const char *field,
     enum enq_mode mode, const char *peer)
 {
-    struct enq_grant g;
-
-    want(ENQ_OK,
-        enq_lock(e,
-            ENQ_REQ(.name = "n", .key = {field}, .mode = mode, .peer = peer),
-            &g));
-    return g;
+    return told_lock_req(e,
+        ENQ_REQ(.name = "n", .key = {field}, .mode = mode, .peer = peer));
 }
 
 /* --- shown --- */
@@ -47,17 +42,14 @@ static struct enq_grant lock_for(struct enq *e, const char *field,
 TEST(lists_tell_for_whom_a_lock_is_held_and_waited_for)
 {
     struct enq *e = unit_open();
-    struct enq_grant g = lock_for(e, "a", ENQ_MODE_X, "10.1.2.3:99#7");
     struct enq_info infos[2];
     struct enq_edge edge;
-    uint64_t ticket;
     size_t total;
 
-    want(ENQ_PENDING,
-        enq_start(e,
-            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
-                .owner = "other", .wait_ms = ENQ_FOREVER, .peer = "host \xff"),
-            &g, &ticket));
+    lock_for(e, "a", ENQ_MODE_X, "10.1.2.3:99#7");
+    told_start_req(e,
+        ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X, .owner = "other",
+            .wait_ms = ENQ_FOREVER, .peer = "host \xff"));
     want(ENQ_OK, enq_list(e, NULL, NULL, infos, 2, &total));
     ck_assert_uint_eq(total, 2);
     ck_assert_str_eq(infos[0].peer, "10.1.2.3:99#7");
@@ -88,7 +80,7 @@ TEST(a_caller_of_a_shorter_header_asks_for_nobody)
     struct enq_req req = {.size = offsetof(struct enq_req, peer),
         .name = "n",
         .mode = ENQ_MODE_X,
-        .peer = "beyond his struct"};
+        .peer = "beyond its struct"};
     struct enq *e = unit_open();
     struct enq_grant g;
 
@@ -101,14 +93,12 @@ TEST(the_text_is_copied)
 {
     struct enq *e = unit_open();
     char peer[] = "10.1.2.3";
-    struct enq_grant first = lock_for(e, "a", ENQ_MODE_X, NULL), g;
+    struct enq_grant first = lock_for(e, "a", ENQ_MODE_X, NULL);
     uint64_t ticket;
 
-    want(ENQ_PENDING,
-        enq_start(e,
-            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
-                .owner = "other", .wait_ms = ENQ_FOREVER, .peer = peer),
-            &g, &ticket));
+    ticket = told_start_req(e,
+        ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X, .owner = "other",
+            .wait_ms = ENQ_FOREVER, .peer = peer));
     memset(peer, 'z', sizeof(peer));
     told_unlock(e, &first);
     told_result(e, ticket, ENQ_OK);
@@ -220,12 +210,9 @@ TEST(whatever_else_there_is_all_texts_are_told_as_they_were)
     for (size_t n = 1; n < ENQ_PEER_BYTES; n++) {
         char *peer = text(n, (char)('A' + n % 26));
 
-        want(ENQ_OK,
-            enq_lock(e,
-                ENQ_REQ(.name = "product", .key = {"Computer"},
-                    .mode = ENQ_MODE_E, .owner = "B", .id = id,
-                    .delay_ms = delay_ms, .peer = peer),
-                &g));
+        g = told_lock_req(e,
+            ENQ_REQ(.name = "product", .key = {"Computer"}, .mode = ENQ_MODE_E,
+                .owner = "B", .id = id, .delay_ms = delay_ms, .peer = peer));
         info = only(e);
         ck_assert_str_eq(info.peer, peer);
         ck_assert_str_eq(info.owner, "B");
@@ -262,15 +249,9 @@ static void most_free(const struct most *m)
 
 static struct enq_grant most_lock(struct enq *e, const struct most *m)
 {
-    struct enq_grant g;
-
-    want(ENQ_OK,
-        enq_lock(e,
-            ENQ_REQ(.name = m->name, .key = {m->field}, .mode = ENQ_MODE_O,
-                .owner = m->owner, .id = m->id, .delay_ms = 100,
-                .peer = m->peer),
-            &g));
-    return g;
+    return told_lock_req(e,
+        ENQ_REQ(.name = m->name, .key = {m->field}, .mode = ENQ_MODE_O,
+            .owner = m->owner, .id = m->id, .delay_ms = 100, .peer = m->peer));
 }
 
 TEST(all_texts_at_their_limits_fit_one_entry)
@@ -293,7 +274,7 @@ TEST(all_texts_at_their_limits_fit_one_entry)
 
 /* --- beside what else stands there --- */
 
-/* Loses a lock with a peer of that length to that taker; who is told. */
+/* Loses a lock with a peer of that length to that taker. */
 static void lose_to(struct enq *e, size_t peer_bytes, const char *taker,
     int64_t delay_ms, struct enq_grant *lost)
 {
@@ -305,18 +286,15 @@ static void lose_to(struct enq *e, size_t peer_bytes, const char *taker,
             ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_O,
                 .owner = "loser", .peer = peer, .delay_ms = delay_ms),
             lost));
-    want(ENQ_OK,
-        enq_lock(e,
-            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_O,
-                .owner = taker),
-            &won));
+    won = told_lock_req(e,
+        ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_O, .owner = taker));
     want(ENQ_OK, enq_promote(e, won.handle, won.token, &won));
     want(ENQ_LOST, enq_promote(e, lost->handle, lost->token, lost));
     told_unlock(e, &won);
     free(peer);
 }
 
-/* Each length again: what is told of the taker is his whole name, or nothing
+/* Each length again: what is told of the taker is its whole name, or nothing
    where there is no room for it. A part of it may be the name of another. */
 TEST(the_taker_of_a_lost_lock_is_told_behind_it)
 {
@@ -353,11 +331,9 @@ TEST(behind_texts_at_their_limits_there_is_room_for_the_longest_taker)
     struct most m = most_make();
     struct enq_grant lost = most_lock(e, &m), won;
 
-    want(ENQ_OK,
-        enq_lock(e,
-            ENQ_REQ(.name = m.name, .key = {m.field}, .mode = ENQ_MODE_O,
-                .owner = taker),
-            &won));
+    won = told_lock_req(e,
+        ENQ_REQ(.name = m.name, .key = {m.field}, .mode = ENQ_MODE_O,
+            .owner = taker));
     want(ENQ_OK, enq_promote(e, won.handle, won.token, &won));
     want(ENQ_LOST, enq_promote(e, lost.handle, lost.token, &lost));
     ck_assert_str_eq(lost.blocker.owner, taker);
@@ -370,18 +346,13 @@ TEST(the_lock_delay_beside_it_is_kept)
 {
     struct enq *e = unit_open();
     int64_t begin = unit_now_ms();
-    struct enq_grant g, next;
 
-    want(ENQ_OK,
-        enq_lock(e,
-            ENQ_REQ(.name = "n", .mode = ENQ_MODE_X, .owner = "a", .ttl_ms = 50,
-                .delay_ms = 200, .peer = "p"),
-            &g));
-    want(ENQ_OK,
-        enq_lock(e,
-            ENQ_REQ(.name = "n", .mode = ENQ_MODE_X, .owner = "b",
-                .wait_ms = ENQ_FOREVER),
-            &next));
+    told_lock_req(e,
+        ENQ_REQ(.name = "n", .mode = ENQ_MODE_X, .owner = "a", .ttl_ms = 50,
+            .delay_ms = 200, .peer = "p"));
+    told_lock_req(e,
+        ENQ_REQ(.name = "n", .mode = ENQ_MODE_X, .owner = "b",
+            .wait_ms = ENQ_FOREVER));
     ck_assert_int_ge(unit_now_ms() - begin, 250);
     ck_assert_int_le(unit_now_ms() - begin,
         (UNIT_SANITIZED ? 2000 : 600) + test_starved_ms());
@@ -420,11 +391,9 @@ TEST(one_that_is_damaged_is_left_out_and_crashes_nobody)
     size_t got;
     struct enq_info info;
 
-    want(ENQ_OK,
-        enq_lock(e,
-            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X, .owner = "o",
-                .peer = "p", .on_death = ENQ_DEATH_LEASE),
-            &g));
+    g = told_lock_req(e,
+        ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X, .owner = "o",
+            .peer = "p", .on_death = ENQ_DEATH_LEASE));
     damages[_i](where_it_stands(e, &g));
     ck_assert_uint_eq(told_count(e), 0);
     want(ENQ_BUSY, unit_lock(e, "n", "a", ENQ_MODE_X, &next));
@@ -442,11 +411,9 @@ TEST(in_a_large_entry_it_has_no_more_than_its_limit)
     char *long_one = text(ENQ_PEER_BYTES - 1, 'p');
     struct enq_grant g;
 
-    want(ENQ_OK,
-        enq_lock(e,
-            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X, .owner = "o",
-                .peer = long_one),
-            &g));
+    g = told_lock_req(e,
+        ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X, .owner = "o",
+            .peer = long_one));
     ck_assert_uint_eq(told_count(e), 1);
     where_it_stands(e, &g)[ENQ_PEER_BYTES - 1] = 'x';
     where_it_stands(e, &g)[ENQ_PEER_BYTES] = '\0';

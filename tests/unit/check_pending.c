@@ -1,5 +1,5 @@
 /*
- * check_pending.c - started requests that wait: who dies or is stopped
+ * check_pending.c - started requests that wait: what dies or is stopped
  * meanwhile, and how many there may be.
  */
 #include <malloc.h>
@@ -14,17 +14,14 @@
 #include "sync/sys.h"
 #include "told.h"
 
-/* --- who dies, who is stopped --- */
+/* --- what dies, what is stopped --- */
 
 static int hold_and_die(void *shared)
 {
     struct enq *e = unit_open();
 
     told_lock(e, "a", ENQ_MODE_X, 0);
-    shm_store_release((uint32_t *)shared, 1);
-    for (;;)
-        pause();
-    return 0;
+    unit_stay(shared);
 }
 
 TEST(the_death_of_the_holder_grants_a_started_request_within_20_ms)
@@ -48,19 +45,16 @@ TEST(the_death_of_the_holder_grants_a_started_request_within_20_ms)
     enq_close(e);
 }
 
-/* Wants q/@ for reading, and stands behind one of its own session who waits
+/* Wants q/@ for reading, and stands behind one of its own session that waits
    for something else: p/1, for ever. It waits itself for q/2 alone, which
    runs out while its holder is stopped. */
 static int hold_and_stop(void *shared)
 {
     struct enq *e = unit_open();
-    struct enq_grant g;
 
-    want(ENQ_OK,
-        enq_lock(e,
-            ENQ_REQ(.name = "n", .key = {"q", "2"}, .mode = ENQ_MODE_X,
-                .ttl_ms = 1500),
-            &g));
+    told_lock_req(e,
+        ENQ_REQ(.name = "n", .key = {"q", "2"}, .mode = ENQ_MODE_X,
+            .ttl_ms = 1500));
     usleep(50000); /* not while its helper thread has a word */
     shm_store_release((uint32_t *)shared, 1);
     raise(SIGSTOP);
@@ -71,25 +65,19 @@ TEST(who_stands_behind_its_kin_misses_nothing_that_time_brings)
 {
     uint32_t *ready = unit_shared(4);
     struct enq *e = unit_open(), *other = unit_open();
-    struct enq_grant g;
-    uint64_t kin, ticket;
+    uint64_t ticket;
     pid_t pid;
 
-    want(ENQ_OK,
-        enq_lock(other,
-            ENQ_REQ(.name = "n", .key = {"p", "1"}, .mode = ENQ_MODE_X), &g));
+    told_lock_req(other,
+        ENQ_REQ(.name = "n", .key = {"p", "1"}, .mode = ENQ_MODE_X));
     pid = unit_fork(hold_and_stop, ready);
     eventually(shm_load_acquire(ready));
-    want(ENQ_PENDING,
-        enq_start(e,
-            ENQ_REQ(.name = "n", .key = {"@", "1"}, .mode = ENQ_MODE_S,
-                .wait_ms = ENQ_FOREVER),
-            &g, &kin));
-    want(ENQ_PENDING,
-        enq_start(e,
-            ENQ_REQ(.name = "n", .key = {"q", "@"}, .mode = ENQ_MODE_S,
-                .wait_ms = ENQ_FOREVER),
-            &g, &ticket));
+    told_start_req(e,
+        ENQ_REQ(.name = "n", .key = {"@", "1"}, .mode = ENQ_MODE_S,
+            .wait_ms = ENQ_FOREVER));
+    ticket = told_start_req(e,
+        ENQ_REQ(.name = "n", .key = {"q", "@"}, .mode = ENQ_MODE_S,
+            .wait_ms = ENQ_FOREVER));
     told_result(e, ticket, ENQ_OK);
     unit_kill(pid);
     enq_close(e);
@@ -134,10 +122,7 @@ static int start_and_die(void *shared)
         snprintf(field, sizeof(field), "%u", i % 50);
         told_start(e, field, ENQ_MODE_X, "dead", ENQ_FOREVER);
     }
-    shm_store_release((uint32_t *)shared, 1);
-    for (;;)
-        pause();
-    return 0;
+    unit_stay(shared);
 }
 
 TEST(with_a_process_all_its_pending_requests_leave_the_queues)
@@ -176,21 +161,17 @@ TEST(with_a_process_all_its_pending_requests_leave_the_queues)
 static int start_and_stop(void *shared)
 {
     struct enq *e = unit_open();
-    struct enq_grant g;
-    uint64_t ticket;
 
-    want(ENQ_PENDING,
-        enq_start(e,
-            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
-                .owner = "stopped", .wait_ms = ENQ_FOREVER, .ttl_ms = 150),
-            &g, &ticket));
+    told_start_req(e,
+        ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
+            .owner = "stopped", .wait_ms = ENQ_FOREVER, .ttl_ms = 150));
     usleep(50000); /* not while its helper thread has a word */
     shm_store_release((uint32_t *)shared, 1);
     raise(SIGSTOP);
     return 0;
 }
 
-TEST(one_who_is_stopped_holds_up_those_behind_him_for_his_ttl_at_most)
+TEST(a_stopped_waiter_holds_up_those_behind_it_for_its_ttl_at_most)
 {
     uint32_t *ready = unit_shared(4);
     struct enq *e = unit_open();
@@ -203,7 +184,7 @@ TEST(one_who_is_stopped_holds_up_those_behind_him_for_his_ttl_at_most)
     eventually(shm_load_acquire(ready));
     ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
     told_start(e, "a", ENQ_MODE_X, "me", ENQ_FOREVER);
-    usleep(20000); /* until he may not be overtaken any more */
+    usleep(20000); /* until it may not be overtaken any more */
     begin = unit_now_ms();
     told_unlock(e, &held);
     do
@@ -311,10 +292,7 @@ static int take_for_a_and_stay(void *shared)
             ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_E,
                 .owner = "A"),
             &g));
-    shm_store_release((uint32_t *)shared, 1);
-    for (;;)
-        pause();
-    return 0;
+    unit_stay(shared);
 }
 
 static struct enq_event next_result(struct enq *e)
@@ -332,7 +310,7 @@ static bool nothing_is_proved(const struct map *map, const struct process *who)
     return map == NULL && who == NULL;
 }
 
-/* Who makes way serves all who wait. */
+/* A request that makes way serves all waiters. */
 static void make_way(struct enq *e)
 {
     uint64_t ticket = told_start(e, "a", ENQ_MODE_X, "C", ENQ_FOREVER);
@@ -414,26 +392,19 @@ static void add_deaths(void)
     ADD(who_stands_behind_its_kin_misses_nothing_that_time_brings);
     ADD(the_death_of_one_of_many_sessions_is_noticed_as_fast);
     ADD(with_a_process_all_its_pending_requests_leave_the_queues);
-    ADD(one_who_is_stopped_holds_up_those_behind_him_for_his_ttl_at_most);
+    ADD(a_stopped_waiter_holds_up_those_behind_it_for_its_ttl_at_most);
 }
 
 TEST(the_first_time_that_a_request_waits_for_is_not_missed)
 {
     struct enq *e = unit_open();
     struct enq_event event;
-    struct enq_grant g;
-    uint64_t ticket;
     int64_t begin;
 
-    want(ENQ_OK,
-        enq_lock(e, ENQ_REQ(.name = "n", .mode = ENQ_MODE_X, .owner = "a"),
-            &g));
+    told_lock_req(e, ENQ_REQ(.name = "n", .mode = ENQ_MODE_X, .owner = "a"));
     begin = unit_now_ms();
-    want(ENQ_PENDING,
-        enq_start(e,
-            ENQ_REQ(.name = "n", .mode = ENQ_MODE_X, .owner = "b",
-                .wait_ms = 5),
-            &g, &ticket));
+    told_start_req(e,
+        ENQ_REQ(.name = "n", .mode = ENQ_MODE_X, .owner = "b", .wait_ms = 5));
     eventually(enq_next(e, &event) == ENQ_OK);
     want(ENQ_TIMEDOUT, event.result);
     ck_assert_int_le(unit_now_ms() - begin,

@@ -121,7 +121,7 @@ TEST(a_token_that_is_not_held_names_the_whole_object)
     enq_close(e);
 }
 
-TEST(a_circle_names_whole_owners_and_keys)
+TEST(a_cycle_names_whole_owners_and_keys)
 {
     struct enq *e = unit_open();
     struct longest l = longest();
@@ -153,13 +153,13 @@ static const struct {
     unsigned literal;
     const char *spec;
 } forms[] = {
-    {"n", {NULL}, 0, "\"n\""},
-    {"n", {"", "", NULL}, 0, "\"n//\""},
-    {"n", {"a/b", NULL}, 0, "\"n/a\\/b\""},
-    {"n", {"a", "b", NULL}, 0, "\"n/a/b\""},
-    {"n", {"@", NULL}, 0, "\"n/@\""},
-    {"n", {"@", NULL}, 1, "\"n/\\@\""},
-    {"n\\", {"a\nb", NULL}, 0, "\"n\\\\/a\\x0ab\""},
+    {"n", {NULL}, 0, "n is locked by "},
+    {"n", {"", "", NULL}, 0, "n// is locked by "},
+    {"n", {"a/b", NULL}, 0, "n/a\\/b is locked by "},
+    {"n", {"a", "b", NULL}, 0, "n/a/b is locked by "},
+    {"n", {"@", NULL}, 0, "n/@ is locked by "},
+    {"n", {"@", NULL}, 1, "n/\\@ is locked by "},
+    {"n\\", {"a\nb", NULL}, 0, "n\\\\/a\\x0ab is locked by "},
 };
 
 TEST(a_key_is_told_as_a_spec)
@@ -175,7 +175,7 @@ TEST(a_key_is_told_as_a_spec)
     r.owner = "b";
     want(ENQ_BUSY, enq_lock(e, &r, &g));
     says(forms[_i].spec);
-    says("\"first\\x0aline\"");
+    says(" by first\\x0aline (");
     enq_close(e);
 }
 
@@ -222,7 +222,7 @@ int main(void)
     ADD(a_promotion_that_is_lost_names_the_whole_winner);
     ADD(a_lock_of_a_set_is_named_whole);
     ADD(a_token_that_is_not_held_names_the_whole_object);
-    ADD(a_circle_names_whole_owners_and_keys);
+    ADD(a_cycle_names_whole_owners_and_keys);
     ADD_LOOP(a_key_is_told_as_a_spec, LENGTH(forms));
     ADD(a_filter_that_no_lock_can_match_is_refused);
     ADD_LOOP(an_address_is_told_without_its_options, LENGTH(with_secrets));

@@ -1,5 +1,5 @@
 /*
- * check_reclaim.c - slots of the dead: taken by whoever comes, also where
+ * check_reclaim.c - slots of the dead: taken by the next to come, also where
  * nobody is left to give them back; and kept while something needs them.
  */
 #include "sync/reclaim.h"
@@ -14,8 +14,8 @@
 #include "base/process.h"
 #include "segment/attach.h"
 #include "segment/file.h"
+#include "sync/latch.h"
 #include "sync/life.h"
-#include "sync/word.h"
 #include "unit.h"
 
 #define DEAD (FUTEX_OWNER_DIED | FUTEX_WAITERS)
@@ -105,7 +105,7 @@ TEST(a_space_whose_slots_are_all_of_the_dead_can_be_used)
 
 static struct map *map;
 
-/* Without a helper thread, which would heal. */
+/* Without a helper thread, which would recover. */
 static struct thread *attach(void)
 {
     struct map_wish wish = {.existing = true};
@@ -147,18 +147,18 @@ TEST(who_lives_is_not_reclaimed)
         ck_assert(is_free(i));
 }
 
-TEST(whom_a_lock_word_names_is_kept_until_it_is_healed)
+TEST(whom_a_latch_names_is_kept_until_it_is_recovered)
 {
     uint32_t *words[] = {NULL, NULL, NULL, NULL, NULL};
 
     attach();
-    words[0] = &map->gates[GATES - 1].word;
-    words[1] = &map->shards[7].word;
-    words[2] = &map->shards[SHARDS_ALL - 1].word;
-    words[3] = &map->h->grow_word;
-    words[4] = &map->h->recovery_word;
+    words[0] = &map->gates[GATES - 1].latch;
+    words[1] = &map->shards[7].latch;
+    words[2] = &map->shards[SHARDS_ALL - 1].latch;
+    words[3] = &map->h->grow_latch;
+    words[4] = &map->h->recovery_latch;
     for (uint32_t i = 0; i < LENGTH(words); i++)
-        *words[i] = one_dead(10 + i) | (i % 2 ? WORD_WAITERS : 0);
+        *words[i] = one_dead(10 + i) | (i % 2 ? LATCH_WAITERS : 0);
     one_dead(9);
     *words[0] = 2u << THREAD_BITS | 10; /* another use of that slot */
     ck_assert_uint_eq(reclaim_threads(map), 2);
@@ -192,21 +192,21 @@ TEST(a_keeper_is_kept_while_one_is_left_that_it_kept)
     one_dead(12);
     map->threads[11].keeper = keeper;
     map->threads[12].keeper = keeper;
-    map->shards[3].word = map->threads[12].ref;
+    map->shards[3].latch = map->threads[12].ref;
     ck_assert_uint_eq(reclaim_threads(map), 1);
     ck_assert(!is_free(10));
     ck_assert(is_free(11));
     ck_assert(!is_free(12));
-    map->shards[3].word = 0;
+    map->shards[3].latch = 0;
     ck_assert_uint_eq(reclaim_threads(map), 2);
     keeper = one_dead(10);
-    me->slot->keeper = keeper; /* who lives on for a moment */
+    me->slot->keeper = keeper; /* which lives on for a moment */
     ck_assert_uint_eq(reclaim_threads(map), 0);
     me->slot->keeper = 0;
     ck_assert_uint_eq(reclaim_threads(map), 1);
 }
 
-/* What its last user was kept by says nothing of who has it now. */
+/* What kept it for its last thread says nothing of the one that has it now. */
 TEST(a_slot_that_is_used_again_is_not_kept_by_the_dead)
 {
     struct thread *me = attach();
@@ -261,7 +261,7 @@ int main(void)
         ADD_LOOP(a_space_whose_slots_are_all_of_the_dead_can_be_used,
             LENGTH(left));
     ADD(who_lives_is_not_reclaimed);
-    ADD(whom_a_lock_word_names_is_kept_until_it_is_healed);
+    ADD(whom_a_latch_names_is_kept_until_it_is_recovered);
     ADD(whose_journal_was_not_undone_is_kept);
     ADD(a_keeper_is_kept_while_one_is_left_that_it_kept);
     ADD(a_slot_that_is_used_again_is_not_kept_by_the_dead);

@@ -6,11 +6,8 @@
 
 #include "fake.h"
 
-#define DONE "\"RC\":\"0\",\"RESULT\":0"
 #define A_LOCK                                                                 \
     ENQ_REQ(.name = "n", .key = {"k"}, .mode = ENQ_MODE_E, .ttl_ms = 600000)
-
-#define GRANTED DONE ",\"HANDLE\":\"77\",\"TOKEN\":\"1001\""
 
 static struct fake fake;
 
@@ -18,7 +15,7 @@ static void granted(struct enq *e, struct asker *a)
 {
     asker_begin(a, e, A_LOCK);
     fake_hear(&fake, "\"eleLock\"");
-    fake_answer(&fake, GRANTED);
+    fake_answer(&fake, GRANTED("77"));
     asker_end(a, ENQ_OK);
 }
 
@@ -51,10 +48,7 @@ static void is_asked_about(struct enq *e, unsigned handle)
     struct asker a = {0};
 
     asker_begin_valid(&a, e, handle);
-    do
-        ck_assert(fake_hear_within(&fake, 10000));
-    while (strstr(fake.line, "ping") != NULL);
-    ck_assert_ptr_nonnull(strstr(fake.line, "\"OP\":\"valid\""));
+    fake_hear_past_pings(&fake, "\"OP\":\"valid\"");
     fake_answer(&fake, "\"RC\":\"4\",\"RESULT\":5,\"MSG\":\"gone\"");
     asker_end(&a, ENQ_NOTHELD);
 }
@@ -69,14 +63,12 @@ TEST(of_what_is_gone_so_many_are_remembered)
 
     fake_begin(&fake);
     fake.keepalive_ms = fake.grace_ms = 3600000; /* no pings */
-    a.e = e = fake_open(&fake);
+    e = fake_open(&fake);
     if (_i == 1)
         ck_assert_int_ge(enq_fd(e), 0);
-    ck_assert_int_eq(pthread_create(&a.thread, NULL, ask_for_many, &a), 0);
+    asker_run(&a, e, ask_for_many);
     for (unsigned i = 1; i <= GONE; i++) {
-        do
-            ck_assert(fake_hear_within(&fake, 10000));
-        while (strstr(fake.line, "ping") != NULL);
+        fake_hear_past_pings(&fake, "\"eleLock\"");
         snprintf(members, sizeof(members),
             DONE ",\"HANDLE\":\"%u\",\"TOKEN\":\"1001\"", i);
         fake_answer(&fake, members);
@@ -106,16 +98,13 @@ static void *give_back_set(void *arg)
 TEST(what_was_given_back_is_forgotten)
 {
     struct asker a = {0};
-    struct enq *e;
+    struct enq *e = fake_listener(&fake);
 
-    fake_begin(&fake);
-    e = fake_open(&fake);
-    ck_assert_int_ge(enq_fd(e), 0);
     granted(e, &a);
     if (_i == 0)
         asker_begin(&a, e, NULL);
     else
-        ck_assert_int_eq(pthread_create(&a.thread, NULL, give_back_set, &a), 0);
+        asker_run(&a, e, give_back_set);
     fake_hear(&fake, "\"77\"");
     fake_answer(&fake, DONE);
     asker_end(&a, ENQ_OK);
@@ -130,21 +119,49 @@ TEST(what_was_given_back_is_forgotten)
     fake_close(&fake, e);
 }
 
-/* Of a lock that is held, or that is gone. */
-TEST(news_from_before_the_descriptor_are_told)
+/* One may be under way when it is given back. */
+TEST(a_lock_that_was_given_back_has_no_heartbeat_any_more)
 {
-    struct enq_event event;
     struct asker a = {0};
+    unsigned n = 0;
     struct enq *e;
 
     fake_begin(&fake);
+    fake.keepalive_ms = fake.grace_ms = 3600000; /* no pings */
     e = fake_open(&fake);
+    asker_begin(&a, e,
+        ENQ_REQ(.name = "n", .key = {"k"}, .mode = ENQ_MODE_E, .ttl_ms = 60000,
+            .heartbeat_ms = 20));
+    fake_hear(&fake, "\"eleLock\"");
+    fake_answer(&fake, GRANTED("77"));
+    asker_end(&a, ENQ_OK);
+    asker_begin(&a, e, NULL);
+    do {
+        ck_assert(fake_hear_within(&fake, 10000));
+        fake_answer(&fake, DONE);
+    } while (strstr(fake.line, "\"renew\"") != NULL);
+    ck_assert_ptr_nonnull(strstr(fake.line, "\"OP\":\"2\""));
+    asker_end(&a, ENQ_OK);
+    while (fake_hear_within(&fake, 300)) {
+        fake_answer(&fake, DONE);
+        ck_assert_uint_lt(++n, 3);
+    }
+    fake_close(&fake, e);
+}
+
+/* Of a lock that is held, or that is gone. */
+TEST(lock_events_from_before_the_descriptor_are_told)
+{
+    struct enq_event event;
+    struct asker a = {0};
+    struct enq *e = fake_start(&fake);
+
     granted(e, &a);
     fake_say(&fake,
         "{\"EVENT\":\"%s\",\"RESULT\":%d,\"HANDLE\":\"77\","
         "\"TOKEN\":\"1001\",\"OWNER\":\"other\"}\n",
         _i == 0 ? "blocking" : "expired", _i == 0 ? 0 : 6);
-    a.grant.handle = 5; /* whose answer comes behind the news */
+    a.grant.handle = 5; /* whose answer comes behind the event */
     asker_begin(&a, e, NULL);
     fake_hear(&fake, "\"5\"");
     fake_answer(&fake, DONE);
@@ -190,10 +207,8 @@ TEST(what_waits_to_be_given_back_ends_with_its_session)
     unsigned long long number;
     struct asker late = {0};
     bool resumed = _i == 0;
-    struct enq *e;
+    struct enq *e = fake_start(&fake);
 
-    fake_begin(&fake);
-    e = fake_open(&fake);
     asker_begin(&late, e, A_LOCK);
     fake_hear(&fake, "\"eleLock\"");
     number = fake_number(&fake);
@@ -204,7 +219,7 @@ TEST(what_waits_to_be_given_back_ends_with_its_session)
     }
     while (fake_hear_within(&fake, 300))
         continue; /* no more are under way than that */
-    fake_answer_to(&fake, number, GRANTED);
+    fake_answer_to(&fake, number, GRANTED("77"));
     while (fake_hear_within(&fake, 300))
         ck_assert(!is_given_back());
     fake_cut(&fake);
@@ -241,17 +256,14 @@ TEST(of_a_set_that_has_lost_a_lock_the_others_are_given_back)
     struct asker a = {0};
     bool is_wanted = _i == 0;
     unsigned long long number;
-    struct enq *e;
+    struct enq *e = fake_start(&fake);
 
-    fake_begin(&fake);
-    a.e = e = fake_open(&fake);
-    ck_assert_int_eq(pthread_create(&a.thread, NULL, ask_set, &a), 0);
+    asker_run(&a, e, ask_set);
     fake_hear(&fake, "\"OP\":\"set\"");
     number = fake_number(&fake);
     if (!is_wanted)
         asker_end(&a, -ETIMEDOUT);
-    fake_cut(&fake);
-    fake_greet(&fake, "one", true);
+    fake_resume(&fake);
     fake_hear(&fake, "\"OP\":\"set\"");
     ck_assert_uint_eq(fake_number(&fake), number);
     fake_answer(&fake,
@@ -272,7 +284,8 @@ int main(void)
     unit_begin("remote_held");
     ADD_LOOP(of_what_is_gone_so_many_are_remembered, 2);
     ADD_LOOP(what_was_given_back_is_forgotten, 2);
-    ADD_LOOP(news_from_before_the_descriptor_are_told, 2);
+    ADD(a_lock_that_was_given_back_has_no_heartbeat_any_more);
+    ADD_LOOP(lock_events_from_before_the_descriptor_are_told, 2);
     ADD_LOOP(what_waits_to_be_given_back_ends_with_its_session, 2);
     ADD_LOOP(of_a_set_that_has_lost_a_lock_the_others_are_given_back, 2);
     return unit_end();

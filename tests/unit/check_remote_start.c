@@ -4,8 +4,6 @@
  */
 #include "fake.h"
 
-#define DONE "\"RC\":\"0\",\"RESULT\":0"
-
 static struct fake fake;
 
 static const struct enq_req request = {.size = sizeof(request),
@@ -20,6 +18,22 @@ static void starts(struct asker *a, struct enq *e)
     fake_hear(&fake, "\"start\":true");
 }
 
+/* Its caller has been told that it waits. */
+static void waits(struct asker *a, struct enq *e)
+{
+    starts(a, e);
+    fake_answer(&fake, "\"RC\":\"0\",\"RESULT\":3");
+    asker_end(a, ENQ_PENDING);
+}
+
+static void is_end_of(const struct asker *a, const struct enq_event *event,
+    int result)
+{
+    ck_assert_int_eq(event->kind, ENQ_EVENT_RESULT);
+    ck_assert_int_eq(event->result, result);
+    ck_assert_uint_eq(event->ticket, a->ticket);
+}
+
 /* Of one lock a bridge may tell as of no set. */
 static const char *const told_as[] = {
     "\"HANDLE\":\"77\",\"TOKEN\":\"1001\"",
@@ -30,21 +44,15 @@ TEST(the_grants_of_a_started_set_are_filled_with_its_event)
 {
     struct asker a = {.reqs = {&request}};
     struct enq_event event;
-    struct enq *e;
+    struct enq *e = fake_start(&fake);
 
-    fake_begin(&fake);
-    e = fake_open(&fake);
-    starts(&a, e);
-    fake_answer(&fake, "\"RC\":\"0\",\"RESULT\":3");
-    asker_end(&a, ENQ_PENDING);
+    waits(&a, e);
     ck_assert_uint_eq(a.grant.handle, 0);
     fake_say(&fake,
         "{\"EVENT\":\"result\",\"RESULT\":0,\"TICKET\":\"%llu\",%s}\n",
         fake_number(&fake), told_as[_i]);
     eventually(enq_next(e, &event) == ENQ_OK);
-    ck_assert_int_eq(event.kind, ENQ_EVENT_RESULT);
-    ck_assert_int_eq(event.result, ENQ_OK);
-    ck_assert_uint_eq(event.ticket, a.ticket);
+    is_end_of(&a, &event, ENQ_OK);
     ck_assert_uint_eq(a.grant.handle, 77);
     ck_assert_uint_eq(a.grant.token, 1001);
     want(ENQ_OK, enq_valid(e, 77));
@@ -57,10 +65,8 @@ TEST(a_start_whose_word_that_it_waits_was_lost_is_pending_all_the_same)
 {
     struct asker a = {.reqs = {&request}};
     struct enq_event event;
-    struct enq *e;
+    struct enq *e = fake_start(&fake);
 
-    fake_begin(&fake);
-    e = fake_open(&fake);
     starts(&a, e);
     fake_answer(&fake,
         "\"RC\":\"1\",\"RESULT\":2,"
@@ -68,9 +74,7 @@ TEST(a_start_whose_word_that_it_waits_was_lost_is_pending_all_the_same)
     asker_end(&a, ENQ_PENDING);
     ck_assert_str_eq(a.grant.blocker.owner, "B");
     want(ENQ_OK, enq_next(e, &event));
-    ck_assert_int_eq(event.kind, ENQ_EVENT_RESULT);
-    ck_assert_int_eq(event.result, ENQ_TIMEDOUT);
-    ck_assert_uint_eq(event.ticket, a.ticket);
+    is_end_of(&a, &event, ENQ_TIMEDOUT);
     fake_close(&fake, e);
 }
 
@@ -87,14 +91,10 @@ TEST(what_was_cancelled_stays_cancelled_when_its_bridge_dies)
 {
     struct asker a = {.reqs = {&request}};
     struct enq_event event;
-    struct enq *e;
+    struct enq *e = fake_start(&fake);
 
-    fake_begin(&fake);
-    e = fake_open(&fake);
-    starts(&a, e);
-    fake_answer(&fake, "\"RC\":\"0\",\"RESULT\":3");
-    asker_end(&a, ENQ_PENDING);
-    ck_assert_int_eq(pthread_create(&a.thread, NULL, cancel, &a), 0);
+    waits(&a, e);
+    asker_run(&a, e, cancel);
     fake_hear(&fake, "\"cancel\"");
     fake_answer(&fake, DONE);
     asker_end(&a, ENQ_OK);
@@ -102,9 +102,7 @@ TEST(what_was_cancelled_stays_cancelled_when_its_bridge_dies)
     fake_greet(&fake, _i == 0 ? "one" : "two", _i == 0);
     ck_assert(!fake_hear_within(&fake, 50));
     want(ENQ_OK, enq_next(e, &event));
-    ck_assert_int_eq(event.kind, ENQ_EVENT_RESULT);
-    ck_assert_int_eq(event.result, ENQ_CANCELLED);
-    ck_assert_uint_eq(event.ticket, a.ticket);
+    is_end_of(&a, &event, ENQ_CANCELLED);
     fake_close(&fake, e);
 }
 
@@ -116,11 +114,8 @@ TEST(what_happens_to_a_lock_is_told_after_its_result)
         ENQ_EVENT_RESULT, ENQ_EVENT_BLOCKING, ENQ_EVENT_EXPIRED};
     struct asker a = {.reqs = {&request}};
     struct enq_event event;
-    struct enq *e;
+    struct enq *e = fake_listener(&fake);
 
-    fake_begin(&fake);
-    e = fake_open(&fake);
-    ck_assert_int_ge(enq_fd(e), 0);
     starts(&a, e);
     fake_say(&fake,
         "{\"RC\":\"0\",\"RESULT\":3,\"reqUUID\":\"%llu\"}\n"

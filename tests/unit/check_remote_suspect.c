@@ -6,6 +6,7 @@
  */
 #include "by_hand.h"
 #include "remote/client.h"
+#include "remote/pending.h"
 
 /* There is no memory for a call, and how often there was none. */
 static uint32_t no_memory, n_refused;
@@ -15,13 +16,13 @@ void *__wrap_malloc(size_t n);
 
 void *__wrap_malloc(size_t n)
 {
-    if (n != sizeof(struct call) || !shm_load_acquire(&no_memory))
+    if (n != sizeof(struct pending) || !shm_load_acquire(&no_memory))
         return __real_malloc(n);
     shm_store_release(&n_refused, n_refused + 1);
     return NULL;
 }
 
-/* A step of the wall clock, of whoever asks for it. */
+/* A step of the wall clock, for every thread that asks for the time. */
 static int64_t step_s;
 
 int clock_gettime(clockid_t clock, struct timespec *ts)
@@ -43,7 +44,7 @@ TEST(who_is_not_answered_any_more_is_suspect_after_the_grace_period)
     granted(e, A_LEASE, GRANTED("78"));
     want(ENQ_OK, enq_valid(e, 77));
     pass_ms(GRACE_MS);
-    want_why(ENQ_ELEASE, enq_valid(e, 77), "another's");
+    want_why(ENQ_ELEASE, enq_valid(e, 77), "another may have");
     want(ENQ_OK, enq_valid(e, 78)); /* which ends by its ttl alone */
     event_is(e, ENQ_EVENT_SESSION, ENQ_ELEASE);
     want(ENQ_ELEASE, enq_valid(e, 77));
@@ -415,7 +416,7 @@ TEST(who_is_idle_asks_often_enough_to_stay_sure)
 }
 
 /* What it says is not answered, what it hears proves nothing: it asks. */
-TEST(who_only_waits_and_hears_asks_as_well)
+TEST(a_client_that_only_waits_and_receives_asks_as_well)
 {
     struct enq *e = begin(GRACE_MS);
     struct asker a = {0};
@@ -559,7 +560,7 @@ int main(void)
     ADD(of_a_lock_that_there_was_no_memory_to_ask_about_is_asked_later);
     ADD(more_than_a_window_of_suspects_are_all_asked_about);
     ADD(who_is_idle_asks_often_enough_to_stay_sure);
-    ADD(who_only_waits_and_hears_asks_as_well);
+    ADD(a_client_that_only_waits_and_receives_asks_as_well);
     ADD_LOOP(with_hardly_a_grace_period_the_bridge_is_asked, LENGTH(little));
     ADD(of_a_lock_that_was_waited_for_the_bridge_is_asked_if_it_may_have_run_out);
     ADD(of_a_lock_that_was_waited_for_nobody_is_asked_while_it_cannot_have_run_out);

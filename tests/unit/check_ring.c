@@ -1,8 +1,8 @@
 /*
- * check_ring.c - calls: any history of them, and that they are what brings the
- * news, and not the tick or the round that would find them as well.
+ * check_ring.c - notifications: any history of them, and that they are what
+ * brings the events, and not the tick or the round that would find them too.
  */
-#include "store/call.h"
+#include "store/notify.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -14,69 +14,57 @@
 
 #define STEPS 20000
 
-/* What is in it, by number; 0: its caller died before he wrote it. */
+/* What is in it, by number; 0: its sender died before it was written. */
 struct model {
     ref_t ref[STEPS + 1];
-    uint32_t calls, seen;
+    uint32_t sent, seen;
 };
 
-static void call(struct model *m, struct session_slot *slot, bool dies)
+static void write_one(struct model *m, struct session_slot *slot, bool dies)
 {
-    uint32_t number = ++slot->calls;
+    uint32_t number = ++slot->notifications;
 
-    m->calls++;
-    m->ref[m->calls] = dies ? 0 : m->calls + 7;
+    m->sent++;
+    m->ref[m->sent] = dies ? 0 : m->sent + 7;
     if (!dies)
-        slot->call[number % CALLS_KEPT] =
-            (uint64_t)number << 32 | m->ref[m->calls];
+        slot->notification[number % NOTIFICATIONS_KEPT] =
+            (uint64_t)number << 32 | m->ref[m->sent];
 }
 
 static void take(struct model *m, struct session_slot *slot, uint32_t *seen)
 {
-    enum call_kind wanted = CALL_ONE;
+    enum notification_kind wanted = NOTIFICATION_ONE;
     ref_t ref = 0;
 
-    if (m->calls == m->seen)
-        wanted = CALL_NONE;
-    else if (m->calls - m->seen > CALLS_KEPT || m->ref[m->seen + 1] == 0)
-        wanted = CALL_LOST;
-    ck_assert_int_eq(call_take(slot, seen, &ref), wanted);
-    if (wanted == CALL_ONE)
+    if (m->sent == m->seen)
+        wanted = NOTIFICATION_NONE;
+    else if (m->sent - m->seen > NOTIFICATIONS_KEPT || m->ref[m->seen + 1] == 0)
+        wanted = NOTIFICATION_LOST;
+    ck_assert_int_eq(notification_take(slot, seen, &ref), wanted);
+    if (wanted == NOTIFICATION_ONE)
         ck_assert_uint_eq(ref, m->ref[++m->seen]);
     else
-        m->seen = m->calls;
+        m->seen = m->sent;
 }
 
-TEST(any_history_of_calls_is_told_in_order_or_said_to_be_lost)
+TEST(any_history_of_notifications_is_told_in_order_or_said_to_be_lost)
 {
     static struct model m;
-    struct session_slot slot = {.calls = 1000};
-    uint32_t seen = slot.calls;
+    struct session_slot slot = {.notifications = 1000};
+    uint32_t seen = slot.notifications;
     uint64_t dice = unit_seed(), often = 0;
 
     for (int i = 0; i < STEPS; i++) {
         if (i % 100 == 0)
             often = unit_random(&dice) % 4;
         if (unit_random(&dice) % 4 <= often)
-            call(&m, &slot, unit_random(&dice) % 20 == 0);
+            write_one(&m, &slot, unit_random(&dice) % 20 == 0);
         else
             take(&m, &slot, &seen);
     }
 }
 
-/* --- who is told by a call --- */
-
-/* Without a descriptor: it does not listen, and hears of results only. */
-static struct enq_event next_unheard(struct enq *e)
-{
-    int64_t end = unit_now_ms() + TOLD_MS;
-    struct enq_event event = {0};
-
-    while (enq_next(e, &event) != ENQ_OK && unit_now_ms() < end)
-        unit_nap();
-    ck_assert_int_eq(event.kind, ENQ_EVENT_RESULT);
-    return event;
-}
+/* --- what a notification brings --- */
 
 #define CHAIN 20
 
@@ -93,14 +81,14 @@ static int64_t hand_over(struct enq *e, struct enq *other)
     begin = unit_now_ms();
     told_unlock(other, &g);
     for (int i = 0; i < CHAIN; i++) {
-        event = next_unheard(e);
+        event = told_without_descriptor(e);
         told_unlock(e, &event.grant);
     }
     return unit_now_ms() - begin;
 }
 
 /* A glance each tick would find them, too: 20 of them take 800 ms. */
-TEST(grants_come_by_calls_and_do_not_wait_for_the_tick)
+TEST(grants_come_by_notification_and_do_not_wait_for_the_tick)
 {
     struct enq *e = unit_open(), *other = unit_open();
     int64_t best = INT64_MAX, took;
@@ -114,14 +102,14 @@ TEST(grants_come_by_calls_and_do_not_wait_for_the_tick)
     enq_close(other);
 }
 
-#define NEWS 3
+#define EVENTS 3
 
 /* One after the other. How long it takes. */
-static int64_t break_and_hear(struct enq *e, struct enq *other)
+static int64_t break_and_be_told(struct enq *e, struct enq *other)
 {
     int64_t begin = unit_now_ms();
 
-    for (int i = 0; i < NEWS; i++) {
+    for (int i = 0; i < EVENTS; i++) {
         struct enq_grant g = told_lock(e, "a", ENQ_MODE_X, 0);
 
         told_break(other, g.handle);
@@ -131,7 +119,7 @@ static int64_t break_and_hear(struct enq *e, struct enq *other)
 }
 
 /* A listener has no tick: the round of each second would find them. */
-TEST(news_come_by_calls_and_do_not_wait_for_the_round)
+TEST(lock_events_come_by_notification_and_do_not_wait_for_the_round)
 {
     struct enq *e = unit_open(), *other = unit_open();
     int64_t best = INT64_MAX, took;
@@ -139,17 +127,17 @@ TEST(news_come_by_calls_and_do_not_wait_for_the_round)
     ck_assert_int_ge(enq_fd(e), 0);
     usleep(150000); /* its locks were looked through twice */
     for (int i = 0; i < 2 && best >= 900; i++) {
-        took = break_and_hear(e, other);
+        took = break_and_be_told(e, other);
         best = took < best ? took : best;
     }
-    ck_assert_msg(best < 900, "%d news take %d ms", NEWS, (int)best);
+    ck_assert_msg(best < 900, "%d events take %d ms", EVENTS, (int)best);
     enq_close(e);
     enq_close(other);
 }
 
 #define AT_ONCE 40
 
-TEST(more_news_at_once_than_the_ring_holds_all_come_soon)
+TEST(more_events_at_once_than_the_ring_holds_all_come_soon)
 {
     struct enq *e = unit_open(), *other = unit_open();
     struct enq_event event;
@@ -185,7 +173,7 @@ TEST(it_is_readable_until_the_last_event_is_taken)
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 3; i++)
             told_start(e, "a", ENQ_MODE_X, "me", 1);
-        eventually(shm_load(&e->desk.n_pending) == 0);
+        eventually(shm_load(&e->async.n_pending) == 0);
         for (int i = 0; i < 3; i++) {
             ck_assert(told_readable(e, 500));
             want(ENQ_OK, enq_next(e, &event));
@@ -199,10 +187,10 @@ TEST(it_is_readable_until_the_last_event_is_taken)
 int main(void)
 {
     unit_begin("ring");
-    ADD(any_history_of_calls_is_told_in_order_or_said_to_be_lost);
-    ADD(grants_come_by_calls_and_do_not_wait_for_the_tick);
-    ADD(news_come_by_calls_and_do_not_wait_for_the_round);
-    ADD(more_news_at_once_than_the_ring_holds_all_come_soon);
+    ADD(any_history_of_notifications_is_told_in_order_or_said_to_be_lost);
+    ADD(grants_come_by_notification_and_do_not_wait_for_the_tick);
+    ADD(lock_events_come_by_notification_and_do_not_wait_for_the_round);
+    ADD(more_events_at_once_than_the_ring_holds_all_come_soon);
     ADD(it_is_readable_until_the_last_event_is_taken);
     return unit_end();
 }

@@ -44,8 +44,8 @@ static void stay_on_one_processor(void)
     ck_assert_int_eq(sched_setaffinity(0, sizeof(one), &one), 0);
 }
 
-/* Beside another who wants the same processor: he waits for it as long as we
-   do, which is counted as well while he lives. */
+/* Beside another that wants the same processor: it waits for it as long as we
+   do, which is counted as well while it lives. */
 static void starve(void)
 {
     pid_t other;

@@ -11,7 +11,8 @@
 
 #include "api/attachment.h"
 #include "base/point.h"
-#include "recovery/heal.h"
+#include "recovery/recover.h"
+#include "sync/hooks.h"
 #include "unit.h"
 
 #define NOBODY 1u /* no thread has generation 0: a dead one's */
@@ -126,7 +127,7 @@ TEST(names_that_share_a_gate_do_not_conflict)
 #define ROUNDS 400
 
 struct shared {
-    uint32_t has[FIELDS]; /* who is inside which field */
+    uint32_t has[FIELDS]; /* how many are inside each field */
     uint32_t granted;
 };
 
@@ -174,17 +175,17 @@ static struct gate *gate;
 static void all_shards_are_of(struct map *map, uint32_t word)
 {
     for (uint32_t i = 0; i < SHARDS; i++)
-        map->shards[i].word = word;
+        map->shards[i].latch = word;
 }
 
 /* Frees the gate; but somebody dies in each shard meanwhile, and of these
    nothing can be made anew. */
-static int heals_once(struct map *map, struct thread *t)
+static int recovers_once(struct map *map, struct thread *t)
 {
     (void)t;
-    if (gate->word != NOBODY)
+    if (gate->latch != NOBODY)
         return ENQ_ECORRUPT;
-    gate->word = 0;
+    gate->latch = 0;
     all_shards_are_of(map, NOBODY);
     return 0;
 }
@@ -211,17 +212,17 @@ TEST(whose_shard_cannot_be_had_is_neither_granted_nor_in_the_queue)
 
     want(ENQ_OK, unit_lock(e, "n", "@", ENQ_MODE_S, &wide));
     gate = gate_of(e, wide.handle);
-    gate->word = NOBODY;
-    e->map->heal = heals_once;
+    gate->latch = NOBODY;
+    hooks.recover = recovers_once;
     want(ENQ_ECORRUPT,
         enq_lock(e,
             ENQ_REQ(.name = "n", .key = {"f"}, .mode = guarded[_i].mode,
                 .owner = "other", .wait_ms = guarded[_i].wait_ms),
             &g));
     for (uint32_t i = 0; i < SHARDS; i++)
-        ck_assert_uint_eq(e->map->shards[i].word, NOBODY);
+        ck_assert_uint_eq(e->map->shards[i].latch, NOBODY);
     all_shards_are_of(e->map, 0);
-    e->map->heal = heal;
+    hooks.recover = recover;
     want(ENQ_OK, enq_stat(e, &stats));
     ck_assert_uint_eq(stats.held, 1);
     ck_assert_uint_eq(stats.waiting, 0);
@@ -285,7 +286,7 @@ static void change_in_all_ways(struct enq *e, struct enq *before)
 }
 
 /* The gate, which it holds as well, keeps out those of its own name only. */
-TEST(beside_a_generic_lock_whatever_changes_one_holds_its_shards_word)
+TEST(beside_a_generic_lock_whatever_changes_one_holds_its_shards_latch)
 {
     struct enq *e = unit_open();
     struct enq_grant wide, g;
@@ -299,7 +300,7 @@ TEST(beside_a_generic_lock_whatever_changes_one_holds_its_shards_word)
         &e->map
              ->shards[shard_of_hash(entry_of_handle(e->map, g.handle, &state)
                                         ->hash)]
-             .word;
+             .latch;
     want(ENQ_OK, enq_unlock(e, g.handle, g.token));
     point_hook = see_change;
     change_in_all_ways(e, unit_open());
@@ -354,7 +355,7 @@ int main(void)
     ADD(names_that_share_a_gate_do_not_conflict);
     ADD_LOOP(whose_shard_cannot_be_had_is_neither_granted_nor_in_the_queue,
         LENGTH(guarded));
-    ADD(beside_a_generic_lock_whatever_changes_one_holds_its_shards_word);
+    ADD(beside_a_generic_lock_whatever_changes_one_holds_its_shards_latch);
     ADD(generic_and_concrete_locks_exclude_each_other_between_processes);
     ADD(tokens_grow_over_concrete_and_generic_grants);
     return unit_end();

@@ -38,8 +38,8 @@ TEST(where_one_cannot_be_had_none_is_and_the_answer_says_which)
     ck_assert_str_eq(p.g[0].blocker.owner, "");
     ck_assert_str_eq(p.g[1].blocker.owner, "B");
     ck_assert_msg(strstr(p.why,
-                      "lock 2 of the set: \"n/b\" is locked by "
-                      "\"B\"") != NULL,
+                      "lock 2 of the set: n/b is locked by B "
+                      "(mode S, ") != NULL,
         "%s", p.why);
     ck_assert_uint_eq(count(e, false), 1);
     want(ENQ_OK, tries(e, "C", "a", ENQ_MODE_X));
@@ -70,7 +70,7 @@ TEST(a_set_may_have_sixty_four_locks_of_many_names_and_wide_ones)
     unit_healthy(e);
     want(ENQ_OK, enq_unlock_set(e, g, ENQ_SET_MAX));
     want_why(-EINVAL, enq_lock_set(e, reqs, ENQ_SET_MAX + 1, g),
-        "a set of 65 locks: 1 to 64");
+        "a set of 65 locks is not possible: 1 to 64");
     want(-EINVAL, enq_lock_set(e, reqs, 0, g));
     want(-EINVAL, enq_lock_set(e, NULL, 1, g));
     want(-EINVAL, enq_lock_set(e, reqs, 1, NULL));
@@ -83,9 +83,11 @@ TEST(a_set_at_odds_with_itself_is_refused_and_says_with_what)
     struct party p;
 
     invite(&p, e, "A", ENQ_MODE_X, "a b a", 0);
-    want_why(-EINVAL, come(&p), "locks 1 and 3 of the set exclude each other");
+    want_why(-EINVAL, come(&p),
+        "locks 1 and 3 of the set conflict with each other");
     invite(&p, e, "A", ENQ_MODE_X, "b @", 0);
-    want_why(-EINVAL, come(&p), "locks 1 and 2 of the set exclude each other");
+    want_why(-EINVAL, come(&p),
+        "locks 1 and 2 of the set conflict with each other");
     p.req[0].mode = p.req[1].mode = ENQ_MODE_E; /* cumulative */
     want(ENQ_OK, come(&p));
     goes(&p);
@@ -104,13 +106,13 @@ TEST(a_set_has_one_owner_and_one_patience)
 
     invite(&p, e, "A", ENQ_MODE_X, "a b", 0);
     p.req[1].owner = "B";
-    want_why(-EINVAL, come(&p), "lock 2 of the set: its owner \"B\"");
+    want_why(-EINVAL, come(&p), "lock 2 of the set: its owner is \"B\"");
     p.req[1].owner = "A";
     p.req[1].wait_ms = 5;
     want_why(-EINVAL, come(&p), "a set waits as one");
     p.req[1].wait_ms = 0;
     p.reqs[1] = NULL;
-    want_why(-EINVAL, come(&p), "lock 2 of the set: no request");
+    want_why(-EINVAL, come(&p), "lock 2 of the set: the request is NULL");
     p.reqs[1] = &p.req[1];
     p.req[1].mode = 9;
     want_why(-EINVAL, come(&p), "lock 2 of the set: unknown mode 9");
@@ -164,9 +166,9 @@ TEST(a_set_that_was_given_back_says_nothing_in_place_of_what_went_wrong_before)
 
     invite(&p, e, "A", ENQ_MODE_X, "a b", 0);
     want(ENQ_OK, come(&p));
-    want_why(-EINVAL, enq_unlock_set(e, NULL, 1), "no grants");
+    want_why(-EINVAL, enq_unlock_set(e, NULL, 1), "the grants are NULL");
     want(ENQ_OK, enq_unlock_set(e, p.g, p.n));
-    ck_assert_ptr_nonnull(strstr(enq_why(), "no grants"));
+    ck_assert_ptr_nonnull(strstr(enq_why(), "the grants are NULL"));
     want_why(ENQ_NOTHELD, enq_unlock_set(e, &none, 1), "cannot unlock all");
     ends(e);
 }

@@ -1,15 +1,15 @@
 /*
- * check_set_faults.c - lock sets where others act in between, where something
- * runs out, and where somebody dies.
+ * check_set_faults.c - lock sets that others, the time or a death cut across.
  */
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 
 #include "api/attachment.h"
 #include "party.h"
-#include "recovery/heal.h"
+#include "recovery/recover.h"
+#include "sync/hooks.h"
+#include "sync/sys.h"
 
 /* --- one lock, waited for in a thread --- */
 
@@ -73,12 +73,12 @@ TEST(who_waits_behind_a_set_passes_it_when_the_lock_before_both_goes)
     has_it(&mine);
     frees(e, &mine.g);
     frees(e, &a);
-    pthread_join(p.thread, NULL);
+    has_come(&p);
     goes(&p);
     ends(e);
 }
 
-TEST(who_waits_behind_a_set_passes_it_when_it_comes_to_wait_for_him)
+TEST(a_waiter_behind_a_set_passes_it_when_it_comes_to_wait_for_that_owner)
 {
     struct enq *e = unit_open();
     struct enq_grant a = holds(e, "C", "a", ENQ_MODE_X);
@@ -91,10 +91,10 @@ TEST(who_waits_behind_a_set_passes_it_when_it_comes_to_wait_for_him)
     queues(&behind, e, "B", "b");
     frees(e, &a);
     has_it(&before);
-    has_it(&behind); /* the set waits for what he has got now */
+    has_it(&behind); /* the set waits for what this one has got now */
     frees(e, &behind.g);
     frees(e, &before.g);
-    pthread_join(p.thread, NULL);
+    has_come(&p);
     goes(&p);
     ends(e);
 }
@@ -124,7 +124,7 @@ TEST(so_does_one_who_waits_without_a_thread)
         want(ENQ_OK, event.result);
         frees(e, &event.grant);
         frees(e, &before.g);
-        pthread_join(p.thread, NULL);
+        has_come(&p);
         goes(&p);
     }
     ends(e);
@@ -132,7 +132,7 @@ TEST(so_does_one_who_waits_without_a_thread)
 
 #define MANY 12
 
-/* Who looked while his owner still had the lock may pass once more. */
+/* A request that looked while its owner still had the lock may pass once more. */
 static struct party *who_has_it(struct party *p, const struct enq_event *event)
 {
     for (unsigned i = 0; i < MANY; i++)
@@ -141,7 +141,7 @@ static struct party *who_has_it(struct party *p, const struct enq_event *event)
     ck_abort_msg("a grant of nobody's");
 }
 
-TEST(many_sets_that_wait_for_one_are_none_in_his_way)
+TEST(many_sets_that_wait_for_an_owner_are_none_in_its_way)
 {
     struct enq *e = unit_open();
     struct enq_grant a = holds(e, "B", "a", ENQ_MODE_X);
@@ -164,9 +164,9 @@ TEST(many_sets_that_wait_for_one_are_none_in_his_way)
     ends(e);
 }
 
-/* --- what a session hears --- */
+/* --- what a session is told --- */
 
-static bool hears_of(struct enq *e, enum enq_event_kind kind, int patience_ms)
+static bool is_told(struct enq *e, enum enq_event_kind kind, int patience_ms)
 {
     struct pollfd ready = {enq_fd(e), POLLIN, 0};
     struct enq_event event;
@@ -179,7 +179,7 @@ static bool hears_of(struct enq *e, enum enq_event_kind kind, int patience_ms)
     return false;
 }
 
-TEST(who_is_granted_a_set_that_others_wait_for_hears_of_them)
+TEST(who_is_granted_a_set_that_others_wait_for_is_told_of_them)
 {
     struct enq *e = unit_open(), *mine;
     struct enq_grant a = holds(e, "B", "a", ENQ_MODE_X);
@@ -193,9 +193,8 @@ TEST(who_is_granted_a_set_that_others_wait_for_hears_of_them)
     begins_to_wait(&p);
     queues(&next, e, "C", "a");
     frees(e, &a);
-    pthread_join(p.thread, NULL);
-    want(ENQ_OK, p.rc);
-    ck_assert(hears_of(mine, ENQ_EVENT_BLOCKING, 700));
+    has_come(&p);
+    ck_assert(is_told(mine, ENQ_EVENT_BLOCKING, 700));
     goes(&p);
     has_it(&next);
     frees(e, &next.g);
@@ -246,7 +245,7 @@ TEST(a_member_that_was_never_granted_is_not_told_to_be_lost)
     want(ENQ_OK, enq_list(e, NULL, "A", infos, LENGTH(infos), &n));
     want(ENQ_OK, enq_break(e, infos[0].id));
     eventually(shm_load_acquire(&stop.there));
-    ck_assert(!hears_of(mine, ENQ_EVENT_LOST, 300));
+    ck_assert(!is_told(mine, ENQ_EVENT_LOST, 300));
     shm_store_release(&stop.go, 1);
     pthread_join(p.thread, NULL);
     want(ENQ_CANCELLED, p.rc);
@@ -301,8 +300,7 @@ TEST(two_members_on_one_key_may_wait_and_the_table_is_sound)
     begins_to_wait(&p);
     unit_healthy(e);
     frees(e, &a);
-    pthread_join(p.thread, NULL);
-    want(ENQ_OK, p.rc);
+    has_come(&p);
     goes(&p);
     ends(e);
 }
@@ -347,7 +345,8 @@ TEST(one_whose_id_is_taken_is_named_though_another_is_busy)
         want(ENQ_EXISTS, come(&p));
         ck_assert_str_eq(p.g[0].blocker.owner, "");
         ck_assert_str_eq(p.g[1].blocker.owner, "C");
-        ck_assert_msg(strstr(p.why, "id \"mine\" exists") != NULL, "%s", p.why);
+        ck_assert_msg(strstr(p.why, "id \"mine\" already exists") != NULL, "%s",
+            p.why);
     }
     frees(e, &z);
     frees(e, &a);
@@ -371,7 +370,7 @@ TEST(a_request_of_a_newer_header_refuses_the_set_and_no_heartbeat_goes_twice)
         newer.more = 1;
         p.reqs[1] = &newer.req;
         want(-E2BIG, come(&p));
-        ck_assert(cds_list_empty(&e->desk.beats));
+        ck_assert(cds_list_empty(&e->async.heartbeats));
     }
     ends(e);
 }
@@ -384,7 +383,7 @@ static __attribute__((noinline)) void dirty_the_stack(void)
         bytes[i] = (char)0xa5;
 }
 
-static int never_heals(struct map *map, struct thread *me)
+static int never_recovers(struct map *map, struct thread *me)
 {
     (void)map, (void)me;
     return ENQ_ECORRUPT;
@@ -399,21 +398,21 @@ static uint32_t shard_of(struct enq *e, enq_handle handle)
 
 #define NOBODY 1u /* no thread has generation 0: a dead one's */
 
-TEST(a_word_that_cannot_be_healed_is_said_of_the_set)
+TEST(a_latch_that_cannot_be_recovered_is_said_of_the_set)
 {
     struct enq *e = unit_open();
     struct enq_grant g = holds(e, "A", "a", ENQ_MODE_X);
-    uint32_t *word = &e->map->shards[shard_of(e, g.handle)].word;
+    uint32_t *word = &e->map->shards[shard_of(e, g.handle)].latch;
     struct party p;
 
     frees(e, &g);
     invite(&p, e, "A", ENQ_MODE_X, "a", 0);
-    e->map->heal = never_heals;
+    hooks.recover = never_recovers;
     *word = NOBODY;
     dirty_the_stack();
     want(ENQ_ECORRUPT, come(&p));
     *word = 0;
-    e->map->heal = heal;
+    hooks.recover = recover;
     ends(e);
 }
 
@@ -506,7 +505,7 @@ static struct will wills[] = {
     {"a b c", ENQ_DEATH_RELEASE, 5000},
 };
 
-TEST(who_is_killed_in_the_middle_of_a_set_that_outlives_him_leaves_none)
+TEST(who_is_killed_in_the_middle_of_a_set_that_outlives_its_taker_leaves_none)
 {
     struct enq *e = unit_open();
     struct party p;
@@ -519,7 +518,7 @@ TEST(who_is_killed_in_the_middle_of_a_set_that_outlives_him_leaves_none)
     ends(e);
 }
 
-/* --- death while another heals --- */
+/* --- death while another recovers --- */
 
 static pid_t taker;
 static uint32_t *taken; /* shared */
@@ -555,9 +554,9 @@ static void kill_the_taker(const struct point *p)
     taker = 0;
 }
 
-/* What he had noted of his set was not undone any more, and his slot is free:
+/* What the thread had noted of its set was not undone, and its slot is free:
    or it is not, until it was. */
-TEST(who_is_killed_in_the_middle_while_another_heals_leaves_none)
+TEST(who_is_killed_in_the_middle_while_another_recovers_leaves_none)
 {
     struct enq *e = unit_open();
     struct thread *me = thread_enter(e->map);
@@ -567,7 +566,7 @@ TEST(who_is_killed_in_the_middle_while_another_heals_leaves_none)
     taker = unit_fork(takes_in_part, NULL);
     eventually(shm_load_acquire(taken));
     point_hook = kill_the_taker;
-    ck_assert_int_eq(heal(e->map, me), 0);
+    ck_assert_int_eq(recover(e->map, me), 0);
     point_hook = NULL;
     ck_assert_int_eq(taker, 0);
     invite(&p, e, "B", ENQ_MODE_X, "a b c", 500);
@@ -581,20 +580,21 @@ int main(void)
 {
     unit_begin("set_faults");
     ADD(who_waits_behind_a_set_passes_it_when_the_lock_before_both_goes);
-    ADD(who_waits_behind_a_set_passes_it_when_it_comes_to_wait_for_him);
+    ADD(a_waiter_behind_a_set_passes_it_when_it_comes_to_wait_for_that_owner);
     ADD(so_does_one_who_waits_without_a_thread);
-    ADD(many_sets_that_wait_for_one_are_none_in_his_way);
-    ADD(who_is_granted_a_set_that_others_wait_for_hears_of_them);
+    ADD(many_sets_that_wait_for_an_owner_are_none_in_its_way);
+    ADD(who_is_granted_a_set_that_others_wait_for_is_told_of_them);
     ADD(a_member_that_was_never_granted_is_not_told_to_be_lost);
     ADD(a_lock_that_runs_out_between_two_members_on_its_key_goes_for_both);
     ADD(two_members_on_one_key_may_wait_and_the_table_is_sound);
     ADD(a_set_that_waits_in_an_attachment_that_is_being_closed_is_cancelled);
     ADD(one_whose_id_is_taken_is_named_though_another_is_busy);
     ADD(a_request_of_a_newer_header_refuses_the_set_and_no_heartbeat_goes_twice);
-    ADD(a_word_that_cannot_be_healed_is_said_of_the_set);
+    ADD(a_latch_that_cannot_be_recovered_is_said_of_the_set);
     ADD(a_started_set_does_not_look_at_its_callers_texts);
-    ADD_LOOP(who_is_killed_in_the_middle_of_a_set_that_outlives_him_leaves_none,
+    ADD_LOOP(
+        who_is_killed_in_the_middle_of_a_set_that_outlives_its_taker_leaves_none,
         LENGTH(wills));
-    ADD(who_is_killed_in_the_middle_while_another_heals_leaves_none);
+    ADD(who_is_killed_in_the_middle_while_another_recovers_leaves_none);
     return unit_end();
 }

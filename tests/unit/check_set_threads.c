@@ -68,7 +68,7 @@ static void visit(struct worker *w)
 }
 
 /* One at a time in each attachment takes its events. */
-static pthread_mutex_t desk[2] = {
+static pthread_mutex_t async[2] = {
     PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
 
 static int result_of(struct worker *w, uint64_t ticket)
@@ -91,13 +91,13 @@ static void start_one(struct worker *w)
     int rc;
 
     choose(w, roll(w, 3) == 0 ? 1 : ENQ_FOREVER);
-    pthread_mutex_lock(&desk[w->number % 2]);
+    pthread_mutex_lock(&async[w->number % 2]);
     rc = enq_start_set(w->p.e, w->p.reqs, w->n, w->p.g, &ticket);
     if (rc == ENQ_PENDING && roll(w, 4) == 0)
         enq_cancel(w->p.e, ticket);
     if (rc == ENQ_PENDING)
         rc = result_of(w, ticket);
-    pthread_mutex_unlock(&desk[w->number % 2]);
+    pthread_mutex_unlock(&async[w->number % 2]);
     ck_assert(rc == ENQ_OK || rc == ENQ_TIMEDOUT || rc == ENQ_CANCELLED);
     if (rc == ENQ_OK)
         visit(w);

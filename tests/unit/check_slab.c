@@ -32,6 +32,13 @@ static void take(struct enq *e, unsigned n, struct enq_grant *g)
     }
 }
 
+static const char *long_text(char *text, size_t n)
+{
+    memset(text, 'x', n);
+    text[n] = '\0';
+    return text;
+}
+
 static const uint32_t slots_of[] = {21, 42, 210};
 
 TEST(a_table_takes_as_many_locks_as_it_was_made_for)
@@ -99,7 +106,7 @@ static void *give_back_one(void *arg)
     return NULL;
 }
 
-/* It lies in the other thread's magazine, who may be gone. */
+/* It lies in the magazine of the other thread, which may be gone. */
 TEST(a_lock_that_another_thread_gave_back_makes_room)
 {
     struct enq_grant g[21], more;
@@ -187,14 +194,26 @@ TEST(slabs_of_a_closed_session_are_used_before_new_ones)
     enq_close(other);
 }
 
-/* --- large entries --- */
-
-static const char *long_text(char *text, size_t n)
+/* A session that looks for a slab of one size finds none, all the way round. */
+TEST(a_slab_that_is_too_large_is_left_for_those_who_need_it)
 {
-    memset(text, 'x', n);
-    text[n] = '\0';
-    return text;
+    struct enq *first = open_for(2100), *next = open_for(2100);
+    char text[ENQ_KEY_BYTES / 2];
+    struct enq_grant g[64];
+    uint32_t slabs;
+
+    long_text(text, sizeof(text) - 1);
+    want(ENQ_OK, unit_lock(first, "n", text, ENQ_MODE_X, &g[0]));
+    enq_close(first);
+    take(next, 64, g);
+    slabs = next->map->h->slab_pages;
+    want(ENQ_OK, unit_lock(next, "n", text, ENQ_MODE_X, &g[0]));
+    ck_assert_uint_eq(next->map->h->slab_pages, slabs);
+    unit_healthy(next);
+    enq_close(next);
 }
+
+/* --- large entries --- */
 
 /* name 2, field n, owner 3 bytes: small up to SMALL_PAYLOAD. */
 TEST(payloads_around_the_small_size_are_kept_whole)
@@ -389,6 +408,7 @@ int main(void)
     ADD(slabs_of_a_dead_session_are_used_again);
     ADD(slabs_of_a_closed_session_are_used_again);
     ADD(slabs_of_a_closed_session_are_used_before_new_ones);
+    ADD(a_slab_that_is_too_large_is_left_for_those_who_need_it);
     ADD(payloads_around_the_small_size_are_kept_whole);
     ADD(the_largest_request_is_kept_whole);
     ADD(what_is_gone_makes_room_at_once_where_there_is_none);

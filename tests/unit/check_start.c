@@ -125,9 +125,7 @@ TEST(requests_are_granted_in_the_order_in_which_they_were_started)
         tickets[i] = told_start(e, "a", ENQ_MODE_X, "me", ENQ_FOREVER);
     told_unlock(other, &held);
     for (unsigned i = 0; i < LENGTH(tickets); i++) {
-        do
-            event = told_next(e);
-        while (event.kind == ENQ_EVENT_BLOCKING);
+        event = told_but(e, ENQ_EVENT_BLOCKING);
         ck_assert_uint_eq(event.ticket, tickets[i]);
         ck_assert_int_eq(event.result, ENQ_OK);
         told_unlock(e, &event.grant);
@@ -189,14 +187,12 @@ static int (*const enders[])(struct enq *e, const char *id) = {
 TEST(whoever_knows_its_id_can_end_a_pending_request)
 {
     struct enq *e = unit_open(), *other = unit_open();
-    struct enq_grant held = told_lock(other, "a", ENQ_MODE_X, 0), g;
+    struct enq_grant held = told_lock(other, "a", ENQ_MODE_X, 0);
     uint64_t ticket;
 
-    want(ENQ_PENDING,
-        enq_start(e,
-            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
-                .id = "order 7", .wait_ms = ENQ_FOREVER),
-            &g, &ticket));
+    ticket = told_start_req(e,
+        ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X, .id = "order 7",
+            .wait_ms = ENQ_FOREVER));
     want(ENQ_OK, enders[_i](other, "order 7"));
     told_result(e, ticket, ENQ_CANCELLED);
     told_nothing(e, 60);
@@ -344,16 +340,14 @@ TEST(a_demotion_grants_and_a_promotion_does_not)
 TEST(a_lock_that_was_waited_for_expires_as_any_other)
 {
     struct enq *e = unit_open(), *other = unit_open();
-    struct enq_grant held = told_lock(other, "a", ENQ_MODE_X, 0), g;
+    struct enq_grant held = told_lock(other, "a", ENQ_MODE_X, 0);
     struct enq_event event;
     uint64_t ticket;
     int64_t begin;
 
-    want(ENQ_PENDING,
-        enq_start(e,
-            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
-                .wait_ms = ENQ_FOREVER, .ttl_ms = 1500),
-            &g, &ticket));
+    ticket = told_start_req(e,
+        ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
+            .wait_ms = ENQ_FOREVER, .ttl_ms = 1500));
     told_nothing(e, 300); /* its ttl begins with the grant */
     begin = unit_now_ms();
     told_unlock(other, &held);
@@ -372,16 +366,13 @@ TEST(a_lock_that_was_waited_for_expires_as_any_other)
 TEST(it_is_no_longer_valid_then_even_where_nobody_asks_for_events)
 {
     struct enq *e = unit_open(), *other = unit_open();
-    struct enq_grant held = told_lock(other, "a", ENQ_MODE_X, 0), g;
+    struct enq_grant held = told_lock(other, "a", ENQ_MODE_X, 0);
     struct enq_event event = {0};
-    uint64_t ticket;
     int64_t begin;
 
-    want(ENQ_PENDING,
-        enq_start(e,
-            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
-                .wait_ms = ENQ_FOREVER, .ttl_ms = 100),
-            &g, &ticket));
+    told_start_req(e,
+        ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
+            .wait_ms = ENQ_FOREVER, .ttl_ms = 100));
     told_unlock(other, &held);
     eventually(enq_next(e, &event) == ENQ_OK);
     want(ENQ_OK, event.result);
@@ -402,11 +393,8 @@ TEST(a_lock_that_runs_out_is_taken_over_by_a_started_request)
     struct enq_event event;
     int64_t begin = unit_now_ms();
 
-    want(ENQ_OK,
-        enq_lock(other,
-            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
-                .ttl_ms = 100),
-            &g));
+    g = told_lock_req(other,
+        ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X, .ttl_ms = 100));
     told_start(e, "a", ENQ_MODE_X, "me", ENQ_FOREVER);
     event = told_next(e);
     ck_assert_int_eq(event.result, ENQ_OK);
@@ -510,15 +498,12 @@ TEST(a_request_that_never_got_its_lock_leaves_no_heartbeat_behind)
 TEST(closing_ends_pending_requests_with_heartbeats)
 {
     struct enq *e = unit_open(), *other = unit_open();
-    struct enq_grant held = told_lock(other, "a", ENQ_MODE_X, 0), g;
-    uint64_t ticket;
+    struct enq_grant held = told_lock(other, "a", ENQ_MODE_X, 0);
 
     for (int i = 0; i < 10; i++)
-        want(ENQ_PENDING,
-            enq_start(e,
-                ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
-                    .wait_ms = ENQ_FOREVER, .heartbeat_ms = 100),
-                &g, &ticket));
+        told_start_req(e,
+            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
+                .wait_ms = ENQ_FOREVER, .heartbeat_ms = 100));
     enq_close(e);
     told_unlock(other, &held);
     ck_assert_uint_eq(told_count(other), 0);

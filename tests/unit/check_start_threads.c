@@ -184,7 +184,7 @@ TEST(each_pending_request_has_one_result_whoever_cancels_or_takes_it)
     enq_close(team.e);
 }
 
-/* --- several who take --- */
+/* --- several takers --- */
 
 #define MANY 600
 
@@ -240,7 +240,7 @@ TEST(attachments_that_close_take_nothing_from_those_that_stay)
         uint64_t ticket = told_start(team.e, "kept", ENQ_MODE_X, "me", 5);
         event = told_next(team.e);
         ck_assert_uint_eq(event.ticket, ticket);
-        /* whoever is in the way, it is never granted: "kept" is held */
+        /* whatever else is in the way, it is never granted: "kept" is held */
         want(ENQ_TIMEDOUT, event.result);
     }
     shm_store(&team.working, 0);

@@ -87,7 +87,7 @@ TEST(root_does_not_use_another_users_segment)
 
         belongs_to(4711, i == 2 ? 0660 : 0600);
         snprintf(says, sizeof(says),
-            "%s belongs to user 4711, and we are root (0)", unit_space());
+            "%s belongs to user 4711, and you are root (0)", unit_space());
         want_why(-EACCES, enq_open(&e, unit_space(), &opts), says);
         snprintf(says, sizeof(says), "%s?owner=4711", unit_space());
         want_why(-EACCES, enq_open(&e, unit_space(), &opts), says);
@@ -110,8 +110,8 @@ TEST(a_strangers_segment_is_removed_and_not_touched)
     close(fd);
 }
 
-/* To be shared by a group, it is enough that its makers say so: but who is in
-   the group must say whose space he means, as anyone else of it may be first.
+/* To be shared by a group, it is enough that its makers say so: but a user
+   of the group must say whose space is meant, as anyone else of it may be first.
  */
 TEST(a_segment_shared_with_the_group_is_used_by_who_names_its_owner)
 {
@@ -132,9 +132,10 @@ TEST(a_segment_shared_with_the_group_is_used_by_who_names_its_owner)
     unit_join(unit_fork(visit_as, &v));
     v = (struct visit){4712, 0, -EACCES, "4711", unit_space(), "4713"};
     unit_join(unit_fork(visit_as, &v));
-    v = (struct visit){4712, 0, -EINVAL, "two users", named, "4713"};
+    v = (struct visit){4712, 0, -EINVAL, "two owners", named, "4713"};
     unit_join(unit_fork(visit_as, &v));
-    v = (struct visit){4712, 0, -EINVAL, "no user", unit_space(), "nobody!"};
+    v = (struct visit){
+        4712, 0, -EINVAL, "unknown user", unit_space(), "nobody!"};
     unit_join(unit_fork(visit_as, &v));
 }
 
@@ -151,9 +152,9 @@ TEST(the_environment_names_an_owner_as_well)
     want(ENQ_OK, enq_unlink(NULL));
 }
 
-/* Else the first to come would make it, and those would be refused who do not
-   name him. */
-TEST(who_names_an_owner_leaves_it_to_him_to_make_the_space)
+/* Else the first to come would make it, and those that do not name that user
+   would be refused. */
+TEST(a_user_that_names_an_owner_leaves_the_space_to_that_one_to_make)
 {
     struct visit v = {4712, 0, -ENOENT, "user 4711", NULL, "4711"};
 
@@ -231,7 +232,7 @@ int main(void)
     ADD_ROOT(a_strangers_segment_is_removed_and_not_touched);
     ADD_ROOT(a_segment_shared_with_the_group_is_used_by_who_names_its_owner);
     ADD_ROOT(the_environment_names_an_owner_as_well);
-    ADD_ROOT(who_names_an_owner_leaves_it_to_him_to_make_the_space);
+    ADD_ROOT(a_user_that_names_an_owner_leaves_the_space_to_that_one_to_make);
     ADD_ROOT(a_stranger_cannot_create_in_our_directory);
     ADD_ROOT(a_stranger_cannot_remove_our_segment);
     if (unit_is_root())

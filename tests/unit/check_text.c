@@ -10,6 +10,7 @@
 
 #include "unit.h"
 #include "wire/scan.h"
+#include "wire/value.h"
 
 /* What has been put, as a text. */
 static const char *so_far(struct text *t)

@@ -13,17 +13,10 @@
 #include <unistd.h>
 
 #include "api/attachment.h"
+#include "lib/slots.h"
+#include "sync/latch.h"
 #include "sync/life.h"
-#include "sync/word.h"
 #include "unit.h"
-
-static struct enq_stats stats(struct enq *e)
-{
-    struct enq_stats s = {.size = sizeof(s)};
-
-    want(ENQ_OK, enq_stat(e, &s));
-    return s;
-}
 
 static void *lock_once(void *e)
 {
@@ -45,11 +38,11 @@ static void in_thread(void *(*f)(void *), void *arg)
 TEST(a_thread_that_ends_gives_its_slot_back)
 {
     struct enq *e = unit_open();
-    uint64_t before = stats(e).threads;
+    uint64_t before = unit_stats(e).threads;
 
     for (int i = 0; i < 300; i++)
         in_thread(lock_once, e);
-    ck_assert_uint_eq(stats(e).threads, before);
+    ck_assert_uint_eq(unit_stats(e).threads, before);
     ck_assert_uint_lt(e->map->h->threads_high, 10);
     enq_close(e);
 }
@@ -60,8 +53,8 @@ TEST(what_a_thread_counted_stays_counted)
 
     for (int i = 0; i < 50; i++)
         in_thread(lock_once, e);
-    ck_assert_uint_eq(stats(e).grants, 50);
-    ck_assert_uint_eq(stats(e).releases, 50);
+    ck_assert_uint_eq(unit_stats(e).grants, 50);
+    ck_assert_uint_eq(unit_stats(e).releases, 50);
     enq_close(e);
 }
 
@@ -153,9 +146,9 @@ TEST(a_thousand_times_open_and_close_leak_nothing)
     ck_assert_uint_eq(fds(), fds_before);
     eventually(tasks() == tasks_before);
     e = unit_open();
-    ck_assert_uint_le(stats(e).threads, 2);
-    ck_assert_uint_eq(stats(e).sessions, 1);
-    ck_assert_uint_eq(stats(e).held, 0);
+    ck_assert_uint_le(unit_stats(e).threads, 2);
+    ck_assert_uint_eq(unit_stats(e).sessions, 1);
+    ck_assert_uint_eq(unit_stats(e).held, 0);
     ck_assert_uint_lt(e->map->h->slab_pages, 3);
     enq_close(e);
 }
@@ -292,7 +285,7 @@ TEST(a_process_may_have_a_thousand_attachments_and_no_more)
 
 #define OWN_MUTEXES 2500
 
-static int hold_many_and_a_word(void *arg)
+static int hold_many_and_a_latch(void *arg)
 {
     static pthread_mutex_t own[OWN_MUTEXES];
     struct enq *e = unit_open();
@@ -305,7 +298,7 @@ static int hold_many_and_a_word(void *arg)
         pthread_mutex_init(&own[i], &attr);
         pthread_mutex_lock(&own[i]);
     }
-    word_lock(t, &e->map->shards[5].word, RANK_SHARD);
+    latch_acquire(t, &e->map->shards[5].latch, RANK_SHARD);
     shm_store_release((uint32_t *)arg, t->ref);
     for (;;)
         pause();
@@ -317,75 +310,62 @@ TEST(who_holds_too_many_robust_mutexes_is_noticed_by_its_keeper)
 {
     uint32_t *ref = unit_shared(4);
     struct enq *e = unit_open();
-    pid_t pid = unit_fork(hold_many_and_a_word, ref);
+    pid_t pid = unit_fork(hold_many_and_a_latch, ref);
     struct thread *t = thread_enter(e->map);
 
     eventually(shm_load_acquire(ref) != 0);
     ck_assert(!thread_is_dead(e->map, *ref));
     unit_kill(pid);
-    ck_assert(!life_word_is_dead(*life_word(&at_thread(e->map, *ref)->life)));
+    ck_assert(!liveness_is_dead(*liveness_word(&at_thread(e->map, *ref)
+                                                    ->life)));
     eventually(thread_is_dead(e->map, *ref));
-    want(0, word_lock(t, &e->map->shards[5].word, RANK_SHARD));
-    word_unlock(t, &e->map->shards[5].word);
+    want(0, latch_acquire(t, &e->map->shards[5].latch, RANK_SHARD));
+    latch_release(t, &e->map->shards[5].latch);
     eventually(shm_load(&at_thread(e->map, *ref)->ref) != *ref);
-    ck_assert_uint_le(stats(e).threads, 2);
+    ck_assert_uint_le(unit_stats(e).threads, 2);
     enq_close(e);
 }
 
 /* --- many threads --- */
 
-struct crowd_of_threads {
+struct team {
     struct enq *e;
     uint32_t in, refused, go;
 };
 
 static void *enter_and_stay(void *arg)
 {
-    struct crowd_of_threads *c = arg;
+    struct team *team = arg;
     enq_handle handle;
-    int rc = enq_find(c->e, "x", &handle);
+    int rc = enq_find(team->e, "x", &handle);
 
     if (rc != ENQ_NOTHELD) {
         want_why(-EAGAIN, rc, "16384 threads");
-        shm_add(&c->refused, 1);
+        shm_add(&team->refused, 1);
     }
-    shm_add(&c->in, 1);
-    while (!shm_load_acquire(&c->go))
-        sys.sleep(&(struct sys_watch){&c->go, 0}, 1, MONO_NEVER);
+    shm_add(&team->in, 1);
+    while (!shm_load_acquire(&team->go))
+        sys.sleep(&(struct sys_watch){&team->go, 0}, 1, MONO_NEVER);
     return NULL;
 }
 
 #define REAL 3000u
 
-/* All slots but the last so many are written full, as if this thread had
-   them. */
-static void fill_all_but(struct map *map, uint32_t n)
-{
-    for (uint32_t i = 0; i < THREADS_MAX - n; i++) {
-        struct thread_slot *slot = &map->threads[i];
-
-        if (shm_load(&slot->ref) != 0)
-            continue;
-        shm_store((uint32_t *)&slot->life, (uint32_t)gettid());
-        shm_store(&slot->ref, 1u << THREAD_BITS | i);
-    }
-    shm_store(&map->h->threads_high, THREADS_MAX);
-}
-
-static void crowd_comes(struct crowd_of_threads *c, unsigned n)
+static void enter_by_threads(struct team *team, unsigned n)
 {
     static pthread_t threads[REAL + 1];
     pthread_attr_t attr;
 
-    c->in = c->refused = c->go = 0;
+    team->in = team->refused = team->go = 0;
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, 65536);
     for (unsigned i = 0; i < n; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], &attr, enter_and_stay, c),
+        ck_assert_int_eq(pthread_create(&threads[i], &attr, enter_and_stay,
+                             team),
             0);
-    eventually(shm_load(&c->in) == n);
-    shm_store_release(&c->go, 1);
-    sys.wake(&c->go, INT32_MAX);
+    eventually(shm_load(&team->in) == n);
+    shm_store_release(&team->go, 1);
+    sys.wake(&team->go, INT32_MAX);
     for (unsigned i = 0; i < n; i++)
         pthread_join(threads[i], NULL);
 }
@@ -393,17 +373,17 @@ static void crowd_comes(struct crowd_of_threads *c, unsigned n)
 /* Neither the helper thread's slot nor this thread's is among those. */
 TEST(there_is_room_for_so_many_threads_and_no_more)
 {
-    struct crowd_of_threads c = {unit_open(), 0, 0, 0};
+    struct team team = {unit_open(), 0, 0, 0};
 
-    lock_once(c.e);
-    fill_all_but(c.e->map, REAL);
+    lock_once(team.e);
+    slots_fill_all_but(team.e->map, REAL);
     for (unsigned n = REAL - 1; n <= REAL + 1; n++) {
-        crowd_comes(&c, n);
-        ck_assert_uint_eq(c.refused, n > REAL);
-        ck_assert_uint_eq(stats(c.e).threads, THREADS_MAX - REAL);
+        enter_by_threads(&team, n);
+        ck_assert_uint_eq(team.refused, n > REAL);
+        ck_assert_uint_eq(unit_stats(team.e).threads, THREADS_MAX - REAL);
     }
-    lock_once(c.e);
-    enq_close(c.e);
+    lock_once(team.e);
+    enq_close(team.e);
 }
 
 static void *close_it(void *e)
@@ -412,9 +392,9 @@ static void *close_it(void *e)
     return NULL;
 }
 
-/* The helper thread, which has one, does it for him: what ends with the session
+/* The helper thread, which has one, does it instead: what ends with the session
    is given on at once, with no tick that would find out. */
-TEST(who_closes_and_finds_no_room_for_his_thread_gives_all_back)
+TEST(a_thread_that_closes_and_finds_no_room_for_itself_gives_all_back)
 {
     struct enq *e, *other;
     struct enq_event event = {0};
@@ -430,7 +410,7 @@ TEST(who_closes_and_finds_no_room_for_his_thread_gives_all_back)
             ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
                 .wait_ms = ENQ_FOREVER),
             &g, &ticket));
-    fill_all_but(e->map, 0);
+    slots_fill_all_but(e->map, 0);
     in_thread(close_it, e);
     eventually(enq_next(other, &event) == ENQ_OK);
     want(ENQ_OK, event.result);
@@ -456,6 +436,6 @@ int main(void)
         who_holds_too_many_robust_mutexes_is_noticed_by_its_keeper);
     if (!UNIT_SANITIZED) /* too slow there */
         ADD(there_is_room_for_so_many_threads_and_no_more);
-    ADD(who_closes_and_finds_no_room_for_his_thread_gives_all_back);
+    ADD(a_thread_that_closes_and_finds_no_room_for_itself_gives_all_back);
     return unit_end();
 }

@@ -366,7 +366,7 @@ TEST(several_threads_may_make_the_first_attachment_of_a_process)
     }
 }
 
-/* The last who is done closes what all have used. */
+/* The last that is done closes what all have used. */
 static void *close_by_the_last(void *arg)
 {
     struct member *m = arg;

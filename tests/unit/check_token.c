@@ -45,7 +45,7 @@ TEST(a_token_is_that_of_one_name_and_key)
     want(ENQ_NOTHELD, enq_check(e, "m", KEY("a"), g.token));
     want(ENQ_NOTHELD, enq_check(e, "n", KEY("a", "b"), g.token));
     want(ENQ_NOTHELD, enq_check(e, "n", NULL, g.token));
-    want(ENQ_OK, enq_lock(e, ENQ_REQ(.name = "n", .mode = ENQ_MODE_X), &none));
+    none = told_lock_req(e, ENQ_REQ(.name = "n", .mode = ENQ_MODE_X));
     want(ENQ_OK, enq_check(e, "n", NULL, none.token));
     ck_assert_uint_eq(told_count(e), 2);
     enq_close(e);
@@ -132,11 +132,7 @@ TEST(adoption_gives_a_new_token)
     struct enq *before = unit_open(), *e = unit_open();
     struct enq_grant old, new;
 
-    want(ENQ_OK,
-        enq_lock(before,
-            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X, .id = "i",
-                .on_death = ENQ_DEATH_KEEP),
-            &old));
+    old = told_lock_kept(before, "a", "i");
     enq_close(before);
     want(ENQ_OK, check(e, "a", &old));
     want(ENQ_OK, enq_adopt(e, "i", &new));

@@ -9,23 +9,8 @@
 #include <unistd.h>
 
 #include "api/attachment.h"
+#include "base/point.h"
 #include "told.h"
-
-static struct enq *listener(void)
-{
-    struct enq *e = unit_open();
-
-    ck_assert_int_ge(enq_fd(e), 0);
-    return e;
-}
-
-static struct enq_stats stats_of(struct enq *e)
-{
-    struct enq_stats stats = {.size = sizeof(stats)};
-
-    want(ENQ_OK, enq_stat(e, &stats));
-    return stats;
-}
 
 /* --- when --- */
 
@@ -33,7 +18,7 @@ static struct enq_stats stats_of(struct enq *e)
    after the first is announced. */
 TEST(a_lock_taken_later_is_announced_in_time)
 {
-    struct enq *e = listener();
+    struct enq *e = told_listener();
     struct enq_grant first = told_lock(e, "a", ENQ_MODE_X, 6000), second;
     int64_t begin, most = 4300;
 
@@ -50,7 +35,7 @@ TEST(a_lock_taken_later_is_announced_in_time)
 
 TEST(what_was_announced_is_not_announced_again_when_the_mode_changes)
 {
-    struct enq *e = listener();
+    struct enq *e = told_listener();
     struct enq_grant g = told_lock(e, "a", ENQ_MODE_X, 1200);
 
     told(e, ENQ_EVENT_EXPIRING, &g);
@@ -62,20 +47,15 @@ TEST(what_was_announced_is_not_announced_again_when_the_mode_changes)
 
 static struct enq_grant delayed(struct enq *e, int64_t ttl_ms, int64_t delay_ms)
 {
-    struct enq_grant g;
-
-    want(ENQ_OK,
-        enq_lock(e,
-            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
-                .owner = "holder", .ttl_ms = ttl_ms, .delay_ms = delay_ms),
-            &g));
-    return g;
+    return told_lock_req(e,
+        ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
+            .owner = "holder", .ttl_ms = ttl_ms, .delay_ms = delay_ms));
 }
 
 /* However long it is in the way of others. */
 TEST(a_lock_with_a_delay_has_expired_once_when_its_ttl_ends)
 {
-    struct enq *e = listener(), *other = unit_open();
+    struct enq *e = told_listener(), *other = unit_open();
     int64_t begin = unit_now_ms();
     struct enq_grant g = delayed(e, 200, 2000);
     uint64_t ticket = told_start(other, "a", ENQ_MODE_X, "me", ENQ_FOREVER);
@@ -96,19 +76,14 @@ TEST(a_lock_with_a_delay_has_expired_once_when_its_ttl_ends)
 /* It lies among another's locks, and nobody waits for it. */
 TEST(an_adopted_lock_is_announced_and_expires)
 {
-    struct enq *e = listener(), *before = unit_open();
+    struct enq *e = told_listener(), *before = unit_open();
     struct enq_grant g;
 
-    want(ENQ_OK,
-        enq_lock(before,
-            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X, .id = "i",
-                .on_death = ENQ_DEATH_KEEP),
-            &g));
+    g = told_lock_kept(before, "a", "i");
     enq_close(before);
     want(ENQ_OK, enq_adopt(e, "i", &g));
     want(ENQ_OK, enq_renew(e, g.handle, g.token, 600));
-    told(e, ENQ_EVENT_EXPIRING, &g);
-    told(e, ENQ_EVENT_EXPIRED, &g);
+    told_end(e, &g, 150);
     enq_close(e);
 }
 
@@ -118,20 +93,18 @@ TEST(of_several_who_wait_the_first_is_named)
 {
     struct enq *e = unit_open(), *other = unit_open();
     struct enq_grant g = told_lock(e, "a", ENQ_MODE_X, 0);
-    struct enq_event event;
 
     told_start(other, "a", ENQ_MODE_X, "first", ENQ_FOREVER);
     told_start(other, "a", ENQ_MODE_S, "second", ENQ_FOREVER);
     told_start(other, "@", ENQ_MODE_X, "third", ENQ_FOREVER);
-    event = told(e, ENQ_EVENT_BLOCKING, &g); /* listens from here */
-    ck_assert_str_eq(event.grant.blocker.owner, "first");
+    told_asker(e, &g, "first"); /* listens from here */
     enq_close(other);
     enq_close(e);
 }
 
 TEST(an_event_that_has_no_blocker_says_so)
 {
-    struct enq *e = listener(), *other = unit_open();
+    struct enq *e = told_listener(), *other = unit_open();
     struct enq_grant held = told_lock(other, "a", ENQ_MODE_X, 0);
     struct enq_event event;
 
@@ -148,7 +121,7 @@ TEST(an_event_that_has_no_blocker_says_so)
 
 TEST(a_request_that_timed_out_names_its_blocker_and_no_lock)
 {
-    struct enq *e = listener(), *other = unit_open();
+    struct enq *e = told_listener(), *other = unit_open();
     struct enq_event event;
 
     told_lock(other, "a", ENQ_MODE_X, 0);
@@ -165,7 +138,7 @@ TEST(a_request_that_timed_out_names_its_blocker_and_no_lock)
 /* The result alone speaks of it. */
 TEST(a_cancelled_request_is_no_lost_lock)
 {
-    struct enq *e = listener(), *other = unit_open();
+    struct enq *e = told_listener(), *other = unit_open();
     struct enq_grant held = told_lock(other, "a", ENQ_MODE_X, 0);
 
     for (int i = 0; i < 50; i++) {
@@ -196,7 +169,7 @@ static void *waits_in_vain(void *arg)
 /* The thread is told, and nobody else. */
 TEST(a_waiting_thread_that_is_cancelled_has_lost_no_lock)
 {
-    struct enq *e = listener(), *other = unit_open();
+    struct enq *e = told_listener(), *other = unit_open();
     enq_handle handle;
     pthread_t thread;
 
@@ -212,43 +185,38 @@ TEST(a_waiting_thread_that_is_cancelled_has_lost_no_lock)
     enq_close(other);
 }
 
-/* He was told the same of a lock that was another's then. */
-TEST(who_adopts_a_lock_hears_what_its_first_holder_was_told)
+/* The adopter was told the same of a lock that was another's then. */
+TEST(who_adopts_a_lock_is_told_what_its_first_holder_was_told)
 {
-    struct enq *e = listener(), *before = listener(), *other = unit_open();
-    struct enq_event event;
+    struct enq *e = told_listener(), *before = told_listener(),
+               *other = unit_open();
     struct enq_grant g;
 
-    want(ENQ_OK,
-        enq_lock(before,
-            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X, .id = "i",
-                .on_death = ENQ_DEATH_KEEP),
-            &g));
+    g = told_lock_kept(before, "a", "i");
     told_start(other, "a", ENQ_MODE_X, "asker", ENQ_FOREVER);
     told(before, ENQ_EVENT_BLOCKING, &g);
     enq_close(before);
     want(ENQ_OK, enq_adopt(e, "i", &g));
-    event = told(e, ENQ_EVENT_BLOCKING, &g);
-    ck_assert_str_eq(event.grant.blocker.owner, "asker");
+    told_asker(e, &g, "asker");
     enq_close(other);
     enq_close(e);
 }
 
 /* --- how many --- */
 
-/* A thousand who wait are no thousand calls. */
-TEST(who_is_asked_already_is_not_called_again)
+/* A thousand waiters are no thousand notifications. */
+TEST(a_holder_that_is_asked_already_is_not_notified_again)
 {
-    struct enq *e = listener(), *other = unit_open();
+    struct enq *e = told_listener(), *other = unit_open();
     struct enq_grant g = told_lock(e, "a", ENQ_MODE_X, 0);
-    uint32_t calls;
+    uint32_t sent;
 
     told_start(other, "a", ENQ_MODE_X, "first", ENQ_FOREVER);
     told(e, ENQ_EVENT_BLOCKING, &g);
-    calls = shm_load(&e->session.slot->calls);
+    sent = shm_load(&e->session.slot->notifications);
     for (int i = 0; i < 10; i++)
         told_start(other, "a", ENQ_MODE_S, "second", ENQ_FOREVER);
-    ck_assert_uint_eq(shm_load(&e->session.slot->calls), calls);
+    ck_assert_uint_eq(shm_load(&e->session.slot->notifications), sent);
     enq_close(other);
     enq_close(e);
 }
@@ -260,7 +228,7 @@ TEST(events_from_before_the_descriptor_make_it_readable)
 
     told_lock(other, "a", ENQ_MODE_X, 0);
     ticket = told_start(e, "a", ENQ_MODE_X, "me", 1);
-    eventually(shm_load(&e->desk.n_pending) == 0);
+    eventually(shm_load(&e->async.n_pending) == 0);
     usleep(20000);
     told_result(e, ticket, ENQ_TIMEDOUT);
     enq_close(e);
@@ -286,23 +254,24 @@ static void lose(struct enq *e, struct enq *other, unsigned n)
 
 TEST(of_unread_events_no_more_are_kept_than_was_promised)
 {
-    struct enq *e = listener(), *other = unit_open();
+    struct enq *e = told_listener(), *other = unit_open();
 
     lose(e, other, UNREAD);
-    eventually(shm_load(&e->desk.n_notices) == KEPT);
+    eventually(shm_load(&e->async.n_lock_events) == KEPT);
     usleep(200000);
-    ck_assert_uint_eq(shm_load(&e->desk.n_notices), KEPT);
+    ck_assert_uint_eq(shm_load(&e->async.n_lock_events), KEPT);
     for (unsigned i = 0; i < UNREAD; i++)
         ck_assert_int_eq(told_next(e).kind, ENQ_EVENT_LOST);
     told_nothing(e, 60);
-    ck_assert_uint_eq(e->desk.n_notices, 0);
+    ck_assert_uint_eq(e->async.n_lock_events, 0);
     enq_close(e);
     enq_close(other);
 }
 
 TEST(who_has_closed_listens_no_longer)
 {
-    struct enq *e = listener(), *other = listener(), *silent = unit_open();
+    struct enq *e = told_listener(), *other = told_listener(),
+               *silent = unit_open();
 
     ck_assert_uint_eq(shm_load(&silent->map->h->listeners), 2);
     ck_assert_int_ge(enq_fd(e), 0);
@@ -317,7 +286,7 @@ TEST(who_has_closed_listens_no_longer)
 static int listen_and_die(void *nothing)
 {
     (void)nothing;
-    listener();
+    told_listener();
     kill(getpid(), SIGKILL);
     return 1;
 }
@@ -327,10 +296,106 @@ TEST(who_is_dead_listens_no_longer)
     struct enq *e = unit_open();
 
     unit_killed(unit_fork(listen_and_die, NULL));
-    eventually(stats_of(e).sessions == 1);
+    eventually(unit_stats(e).sessions == 1);
     ck_assert_uint_eq(shm_load(&e->map->h->listeners), 0);
     enq_close(e);
 }
+
+#ifdef ENQ_POINTS
+static struct {
+    struct enq *e;
+    struct enq_grant g;
+} broken;
+
+static void *break_it(void *nothing)
+{
+    (void)nothing;
+    told_break(broken.e, broken.g.handle);
+    return NULL;
+}
+
+static bool helper_puts_it_off(void)
+{
+    bool is_due;
+
+    pthread_mutex_lock(&broken.e->async.mutex);
+    is_due = broken.e->async.lock_events_due;
+    pthread_mutex_unlock(&broken.e->async.mutex);
+    return is_due;
+}
+
+static void break_before_it_asks(const struct point *p)
+{
+    pthread_t thread;
+
+    if (strcmp(p->name, "lock.entry_taken") != 0)
+        return;
+    point_hook = NULL;
+    pthread_create(&thread, NULL, break_it, NULL);
+    pthread_join(thread, NULL);
+    eventually(helper_puts_it_off());
+}
+
+/* The lost lock was started as the same record that is asking now, so that its
+   event might be one of before the answer. It comes at once when there is one,
+   and not with the second scan of store/watch.h, 50 ms later. */
+TEST(an_event_that_waited_for_an_answer_comes_with_it)
+{
+    struct enq *e = broken.e = told_listener();
+    int64_t least_ms = INT64_MAX, begun_ms;
+    struct enq_event event;
+    struct enq_grant held, g;
+    uint64_t ticket;
+
+    for (int i = 0; i < 5; i++) {
+        held = told_lock(e, "a", ENQ_MODE_X, 0);
+        ticket = told_start(e, "a", ENQ_MODE_X, "another", ENQ_FOREVER);
+        told_asker(e, &held, "another");
+        told_unlock(e, &held);
+        broken.g = told_result(e, ticket, ENQ_OK).grant;
+        told_nothing(e, 120);
+        point_hook = break_before_it_asks;
+        want(ENQ_OK,
+            enq_start(e,
+                ENQ_REQ(.name = "m", .key = {"b"}, .mode = ENQ_MODE_X,
+                    .wait_ms = 200),
+                &g, &ticket));
+        begun_ms = unit_now_ms();
+        event = told_next(e);
+        ck_assert_int_eq(event.result, ENQ_FORCED);
+        if (unit_now_ms() - begun_ms < least_ms)
+            least_ms = unit_now_ms() - begun_ms;
+        told_unlock(e, &g);
+    }
+    ck_assert_int_lt(least_ms, 40);
+    enq_close(e);
+}
+
+static int promotes_and_is_killed(void *unused)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g = told_lock(e, "a", ENQ_MODE_O, 0);
+
+    (void)unused;
+    point_arm("grant.before_wake");
+    enq_promote(e, g.handle, g.token, &g);
+    return 1;
+}
+
+/* The promotion has taken the loser's lock away, and was about to tell it so:
+   the helper that reaps the dead session does, at its next round. The lock has
+   no ttl, so that nothing else makes its holder look at it. */
+TEST(the_loser_is_told_though_the_promoting_process_is_killed_before_it_tells)
+{
+    struct enq *e = told_listener();
+    struct enq_grant loser = told_lock(e, "a", ENQ_MODE_O, ENQ_FOREVER);
+
+    told_nothing(e, 200); /* the second scan of store/watch.h is over */
+    unit_killed(unit_fork(promotes_and_is_killed, NULL));
+    told(e, ENQ_EVENT_LOST, &loser);
+    enq_close(e);
+}
+#endif
 
 int main(void)
 {
@@ -344,13 +409,18 @@ int main(void)
     ADD(a_request_that_timed_out_names_its_blocker_and_no_lock);
     ADD(a_cancelled_request_is_no_lost_lock);
     ADD(a_waiting_thread_that_is_cancelled_has_lost_no_lock);
-    ADD(who_adopts_a_lock_hears_what_its_first_holder_was_told);
-    ADD(who_is_asked_already_is_not_called_again);
+    ADD(who_adopts_a_lock_is_told_what_its_first_holder_was_told);
+    ADD(a_holder_that_is_asked_already_is_not_notified_again);
     ADD(events_from_before_the_descriptor_make_it_readable);
     if (!UNIT_SANITIZED) /* it takes thousands of locks */
         ADD(of_unread_events_no_more_are_kept_than_was_promised);
     ADD(who_has_closed_listens_no_longer);
     ADD_IF(!UNIT_TSAN, "the thread sanitizer cannot fork",
         who_is_dead_listens_no_longer);
+#ifdef ENQ_POINTS
+    ADD(an_event_that_waited_for_an_answer_comes_with_it);
+    ADD_IF(!UNIT_TSAN, "the thread sanitizer cannot fork",
+        the_loser_is_told_though_the_promoting_process_is_killed_before_it_tells);
+#endif
     return unit_end();
 }

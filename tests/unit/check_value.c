@@ -3,6 +3,7 @@
  * numbers exactly, and both as JavaScript has them.
  */
 #include "wire/scan.h"
+#include "wire/value.h"
 
 #include <stdio.h>
 #include <stdlib.h>

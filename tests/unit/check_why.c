@@ -5,6 +5,7 @@
 #include "base/why.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -18,8 +19,8 @@ static const struct {
 } pinned[] = {
     {0, ENQ_OK, "ENQ_OK", "done"},
     {1, ENQ_BUSY, "ENQ_BUSY", "conflicting"},
-    {2, ENQ_TIMEDOUT, "ENQ_TIMEDOUT", "time"},
-    {3, ENQ_PENDING, "ENQ_PENDING", "queued"},
+    {2, ENQ_TIMEDOUT, "ENQ_TIMEDOUT", "timed out"},
+    {3, ENQ_PENDING, "ENQ_PENDING", "waits"},
     {4, ENQ_EXISTS, "ENQ_EXISTS", "exists"},
     {5, ENQ_NOTHELD, "ENQ_NOTHELD", "no such"},
     {6, ENQ_EXPIRED, "ENQ_EXPIRED", "ttl"},
@@ -36,7 +37,7 @@ static const struct {
     {-5005, ENQ_ENAMESPACE, "ENQ_ENAMESPACE", "namespace"},
     {-5006, ENQ_EGONE, "ENQ_EGONE", "removed"},
     {-5007, ENQ_ELEASE, "ENQ_ELEASE", "lease"},
-    {-5008, ENQ_EDIFFERS, "ENQ_EDIFFERS", "otherwise"},
+    {-5008, ENQ_EDIFFERS, "ENQ_EDIFFERS", "differs"},
     {-EINVAL, -EINVAL, "EINVAL", "Invalid"},
     {-ENOSPC, -ENOSPC, "ENOSPC", "space"},
     {-EROFS, -EROFS, "EROFS", "Read-only"},
@@ -81,12 +82,43 @@ TEST(any_number_has_a_name_and_a_text)
     }
     ck_assert_str_eq(enq_result_name(13), "UNKNOWN");
     ck_assert_str_eq(enq_strerror(-4097), "unknown result");
+    ck_assert_str_eq(enq_result_name(INT_MIN), "UNKNOWN");
+    ck_assert_str_eq(enq_strerror(INT_MIN), "unknown result");
+    ck_assert_str_eq(enq_result_name(INT_MAX), "UNKNOWN");
+    ck_assert_str_eq(enq_strerror(INT_MAX), "unknown result");
 }
 
 TEST(before_anything_went_wrong_there_is_a_sentence)
 {
     ck_assert_ptr_nonnull(enq_why());
     ck_assert_ptr_null(strchr(enq_why(), '\n'));
+}
+
+TEST(a_time_has_the_unit_that_suits_it)
+{
+    static const struct {
+        int64_t ms;
+        const char *text;
+    } times[] = {
+        {-1, "-1 ms"},
+        {0, "0 ms"},
+        {999, "999 ms"},
+        {1000, "1 s"},
+        {1599, "1.5 s"},
+        {9999, "9.9 s"},
+        {10999, "10 s"},
+        {59999, "59 s"},
+        {130000, "2 min 10 s"},
+        {3600000, "1 h 0 min"},
+        {3600000 * 49LL, "2 d 1 h"},
+    };
+    char text[WHY_MS_BYTES];
+
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        why_ms(text, times[i].ms);
+        ck_assert_str_eq(text, times[i].text);
+    }
+    why_ms(text, INT64_MAX);
 }
 
 TEST(a_fault_is_explained_where_it_is_found)
@@ -119,6 +151,23 @@ TEST(a_sentence_is_one_line_whatever_it_quotes)
     ck_assert_uint_lt(strlen(enq_why()), WHY_BYTES);
     ck_assert_ptr_null(strchr(enq_why(), '\n'));
     ck_assert_str_eq(strchr(enq_why(), '.'), "...");
+}
+
+/* The longest way to show a byte, where it just has room before the mark; and a
+   byte further, where it has none. */
+TEST(a_sentence_that_is_cut_fills_its_room)
+{
+    const size_t before = WHY_BYTES - sizeof("\\x0a...");
+    char text[WHY_BYTES] = "";
+
+    memset(text, 'x', before);
+    memset(text + before, '\n', 2);
+    why(-EINVAL, "%s", text);
+    ck_assert_uint_eq(strlen(enq_why()), WHY_BYTES - 1);
+    ck_assert_str_eq(enq_why() + before, "\\x0a...");
+    text[before] = 'x';
+    why(-EINVAL, "%s", text);
+    ck_assert_str_eq(enq_why() + before, "x...");
 }
 
 TEST(a_copy_that_is_cut_says_so)
@@ -163,9 +212,11 @@ int main(void)
     ADD(modes_and_deaths_have_their_pinned_values);
     ADD(any_number_has_a_name_and_a_text);
     ADD(before_anything_went_wrong_there_is_a_sentence);
+    ADD(a_time_has_the_unit_that_suits_it);
     ADD(a_fault_is_explained_where_it_is_found);
     ADD(a_sentence_that_is_too_long_is_cut);
     ADD(a_sentence_is_one_line_whatever_it_quotes);
+    ADD(a_sentence_that_is_cut_fills_its_room);
     ADD(a_copy_that_is_cut_says_so);
     ADD(each_thread_has_its_own_sentence);
     ADD(the_library_has_the_version_of_the_header);

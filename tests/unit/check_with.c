@@ -362,7 +362,7 @@ TEST(wrong_use_is_refused_with_a_reason)
         enq_with(x.e,
             ENQ_REQ(.name = "n", .mode = ENQ_MODE_X, .flags = ENQ_TEST), plain,
             &x, NULL, NULL),
-        "test");
+        "ENQ_TEST takes no lock");
     want(-EINVAL, enq_with(x.e, NULL, plain, &x, NULL, NULL));
     want(-EINVAL, enq_with(NULL, simple(), plain, &x, NULL, NULL));
     want(-EINVAL, enq_with(x.e, ENQ_REQ(.name = "n"), plain, &x, NULL, NULL));

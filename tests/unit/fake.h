@@ -15,6 +15,10 @@
 
 #include "unit.h"
 
+/* Members of answers. */
+#define DONE "\"RC\":\"0\",\"RESULT\":0"
+#define GRANTED(handle) DONE ",\"HANDLE\":\"" handle "\",\"TOKEN\":\"1001\""
+
 struct fake {
     int listener, fd;
     char address[200];
@@ -52,7 +56,7 @@ static inline void fake_say(struct fake *f, const char *format, ...)
     va_start(args, format);
     n = vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    /* who says goodbye does not wait for the answer for ever */
+    /* a client that says goodbye does not wait for the answer for ever */
     ck_assert(send(f->fd, text, (size_t)n, MSG_NOSIGNAL) == n || f->is_leaving);
 }
 
@@ -86,15 +90,22 @@ static inline void fake_hear(struct fake *f, const char *words)
         words);
 }
 
+/* So has the next one that is no ping. */
+static inline void fake_hear_past_pings(struct fake *f, const char *words)
+{
+    do
+        ck_assert_msg(fake_hear_within(f, 10000), "no request with %s", words);
+    while (strstr(f->line, "ping") != NULL);
+    ck_assert_msg(strstr(f->line, words) != NULL, "%s without %s", f->line,
+        words);
+}
+
 /* An unlock of this grant, be there pings before it or not. */
 static inline void fake_hear_unlock(struct fake *f, const char *grant)
 {
-    do
-        ck_assert_msg(fake_hear_within(f, 10000), "no unlock of %s", grant);
-    while (strstr(f->line, "ping") != NULL);
-    ck_assert_msg(strstr(f->line, "\"OP\":\"2\"") != NULL &&
-            strstr(f->line, grant) != NULL,
-        "%s is no unlock of %s", f->line, grant);
+    fake_hear_past_pings(f, "\"OP\":\"2\"");
+    ck_assert_msg(strstr(f->line, grant) != NULL, "%s is no unlock of %s",
+        f->line, grant);
 }
 
 /* Of the last one. */
@@ -146,6 +157,13 @@ static inline void fake_cut(struct fake *f)
     f->fd = -1;
 }
 
+/* The connection is lost, and the next one is of the same session. */
+static inline void fake_resume(struct fake *f)
+{
+    fake_cut(f);
+    fake_greet(f, "one", true);
+}
+
 static inline void fake_end(struct fake *f)
 {
     if (f->fd >= 0)
@@ -153,7 +171,7 @@ static inline void fake_end(struct fake *f)
     close(f->listener);
 }
 
-/* --- who asks it --- */
+/* --- askers --- */
 
 struct asker {
     struct fake *f;
@@ -167,6 +185,13 @@ struct asker {
     char why[300];
     pthread_t thread;
 };
+
+/* Calls `f`, which leaves its result in the asker. */
+static inline void asker_run(struct asker *a, struct enq *e, void *(*f)(void *))
+{
+    a->e = e;
+    ck_assert_int_eq(pthread_create(&a->thread, NULL, f, a), 0);
+}
 
 static inline void *asker_main(void *arg)
 {
@@ -183,9 +208,8 @@ static inline void *asker_main(void *arg)
 static inline void asker_begin(struct asker *a, struct enq *e,
     const struct enq_req *req)
 {
-    a->e = e;
     a->req = req;
-    ck_assert_int_eq(pthread_create(&a->thread, NULL, asker_main, a), 0);
+    asker_run(a, e, asker_main);
 }
 
 static inline void *asker_valid(void *arg)
@@ -200,9 +224,8 @@ static inline void *asker_valid(void *arg)
 static inline void asker_begin_valid(struct asker *a, struct enq *e,
     enq_handle handle)
 {
-    a->e = e;
     a->grant.handle = handle;
-    ck_assert_int_eq(pthread_create(&a->thread, NULL, asker_valid, a), 0);
+    asker_run(a, e, asker_valid);
 }
 
 static inline void *asker_start_set(void *arg)
@@ -216,8 +239,7 @@ static inline void *asker_start_set(void *arg)
 
 static inline void asker_begin_set(struct asker *a, struct enq *e)
 {
-    a->e = e;
-    ck_assert_int_eq(pthread_create(&a->thread, NULL, asker_start_set, a), 0);
+    asker_run(a, e, asker_start_set);
 }
 
 static inline void asker_end(struct asker *a, int rc)
@@ -243,10 +265,25 @@ static inline struct enq *fake_open(struct fake *f)
 {
     struct asker a = {.f = f};
 
-    ck_assert_int_eq(pthread_create(&a.thread, NULL, asker_open, &a), 0);
+    asker_run(&a, NULL, asker_open);
     fake_greet(f, "one", false);
     asker_end(&a, ENQ_OK);
     return a.e;
+}
+
+static inline struct enq *fake_start(struct fake *f)
+{
+    fake_begin(f);
+    return fake_open(f);
+}
+
+/* It listens from the start. */
+static inline struct enq *fake_listener(struct fake *f)
+{
+    struct enq *e = fake_start(f);
+
+    ck_assert_int_ge(enq_fd(e), 0);
+    return e;
 }
 
 static inline void *asker_close(void *arg)
@@ -258,15 +295,27 @@ static inline void *asker_close(void *arg)
 /* What else was asked is not answered any more. */
 static inline void fake_close(struct fake *f, struct enq *e)
 {
-    struct asker a = {.e = e};
+    struct asker a = {0};
 
     f->is_leaving = true;
-    ck_assert_int_eq(pthread_create(&a.thread, NULL, asker_close, &a), 0);
+    asker_run(&a, e, asker_close);
     while (fake_hear_within(f, 10000))
         if (strstr(f->line, "\"goodbye\"") != NULL)
-            fake_answer(f, "\"RC\":\"0\",\"RESULT\":0");
+            fake_answer(f, DONE);
     pthread_join(a.thread, NULL);
     fake_end(f);
+}
+
+/* --- what it is told --- */
+
+static inline void event_is(struct enq *e, int kind, int result)
+{
+    struct enq_event event;
+
+    eventually(enq_next(e, &event) == ENQ_OK);
+    ck_assert_int_eq(event.kind, kind);
+    ck_assert_msg(event.result == result, "%s, not %s",
+        enq_result_name(event.result), enq_result_name(result));
 }
 
 #endif

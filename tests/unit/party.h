@@ -1,5 +1,5 @@
 /*
- * party.h - somebody who asks for a lock set, perhaps in a thread of his own.
+ * party.h - somebody that asks for a lock set, perhaps in a thread of its own.
  */
 #ifndef PARTY_H
 #define PARTY_H
@@ -86,6 +86,13 @@ static inline void begins_to_wait(struct party *p)
     usleep(2000); /* and is beyond the window in which it may be overtaken */
 }
 
+/* Its wait is over: it has all that it asked for. */
+static inline void has_come(struct party *p)
+{
+    pthread_join(p->thread, NULL);
+    want(ENQ_OK, p->rc);
+}
+
 static inline void goes(struct party *p)
 {
     want(ENQ_OK, enq_unlock_set(p->e, p->g, p->n));
@@ -127,7 +134,7 @@ static inline void ends(struct enq *e)
     enq_close(e);
 }
 
-/* Other news are of held locks that somebody waits for. */
+/* Other events are of held locks that have waiters. */
 static inline struct enq_event next_result(struct enq *e)
 {
     struct pollfd ready = {enq_fd(e), POLLIN, 0};

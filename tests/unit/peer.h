@@ -1,6 +1,6 @@
 /*
- * peer.h - locks that are held for somebody else: what the tests of those who
- * inherit and who abandon them share.
+ * peer.h - locks that are held for somebody else: what the tests of inheriting
+ * and of abandoning them share.
  */
 #ifndef PEER_H
 #define PEER_H

@@ -1,6 +1,6 @@
 /*
  * told.h - what the tests of started requests and events share: requests, and
- * the one way in which a program waits for news.
+ * the one way in which a program waits for events.
  */
 #ifndef TOLD_H
 #define TOLD_H
@@ -11,6 +11,15 @@
 
 /* What has not come by then does not come. */
 #define TOLD_MS (UNIT_SANITIZED ? 10000 : 5000)
+
+/* An attachment that listens from the start. */
+static inline struct enq *told_listener(void)
+{
+    struct enq *e = unit_open();
+
+    ck_assert_int_ge(enq_fd(e), 0);
+    return e;
+}
 
 static inline bool told_readable(struct enq *e, int wait_ms)
 {
@@ -29,6 +38,29 @@ static inline struct enq_event told_next(struct enq *e)
     return event;
 }
 
+/* Of one without a descriptor: it does not listen, and is told results only. */
+static inline struct enq_event told_without_descriptor(struct enq *e)
+{
+    int64_t end = unit_now_ms() + TOLD_MS;
+    struct enq_event event = {0};
+
+    while (enq_next(e, &event) != ENQ_OK && unit_now_ms() < end)
+        unit_nap();
+    ck_assert_int_eq(event.kind, ENQ_EVENT_RESULT);
+    return event;
+}
+
+/* The next that is not of this kind. */
+static inline struct enq_event told_but(struct enq *e, enum enq_event_kind kind)
+{
+    struct enq_event event;
+
+    do
+        event = told_next(e);
+    while (event.kind == kind);
+    return event;
+}
+
 /* The next is of this kind, and of this lock. */
 static inline struct enq_event told(struct enq *e, enum enq_event_kind kind,
     const struct enq_grant *of)
@@ -40,6 +72,31 @@ static inline struct enq_event told(struct enq *e, enum enq_event_kind kind,
     ck_assert_uint_eq(event.grant.handle, of->handle);
     ck_assert_uint_eq(event.grant.token, of->token);
     return event;
+}
+
+/* It is announced, and then it has run out; a holder without a processor for
+   the last quarter of the ttl is told the end alone. */
+static inline void told_end(struct enq *e, const struct enq_grant *of,
+    int quarter_ms)
+{
+    struct enq_event event = told_next(e);
+
+    if (event.kind == ENQ_EVENT_EXPIRING) {
+        told(e, ENQ_EVENT_EXPIRED, of);
+        return;
+    }
+    ck_assert_int_eq(event.kind, ENQ_EVENT_EXPIRED);
+    ck_assert_uint_eq(event.grant.handle, of->handle);
+    ck_assert_msg(test_starved_ms() >= quarter_ms, "it was not announced");
+}
+
+/* An owner of this name waits for this lock. */
+static inline void told_asker(struct enq *e, const struct enq_grant *of,
+    const char *owner)
+{
+    struct enq_event event = told(e, ENQ_EVENT_BLOCKING, of);
+
+    ck_assert_str_eq(event.grant.blocker.owner, owner);
 }
 
 static inline struct enq_event told_result(struct enq *e, uint64_t ticket,
@@ -65,32 +122,48 @@ static inline void told_nothing(struct enq *e, int for_ms)
     want(ENQ_PENDING, enq_next(e, &event));
 }
 
+static inline struct enq_grant told_lock_req(struct enq *e,
+    const struct enq_req *req)
+{
+    struct enq_grant g;
+
+    want(ENQ_OK, enq_lock(e, req, &g));
+    return g;
+}
+
 /* X on one field of "n", as "me", with this ttl (0: the default). */
 static inline struct enq_grant told_lock(struct enq *e, const char *field,
     enum enq_mode mode, int64_t ttl_ms)
 {
-    struct enq_grant g;
+    return told_lock_req(e,
+        ENQ_REQ(.name = "n", .key = {field}, .mode = mode, .ttl_ms = ttl_ms));
+}
 
-    want(ENQ_OK,
-        enq_lock(e,
-            ENQ_REQ(.name = "n", .key = {field}, .mode = mode,
-                .ttl_ms = ttl_ms),
-            &g));
-    return g;
+/* One that outlives its holder, under this id. */
+static inline struct enq_grant told_lock_kept(struct enq *e, const char *field,
+    const char *id)
+{
+    return told_lock_req(e,
+        ENQ_REQ(.name = "n", .key = {field}, .mode = ENQ_MODE_X, .id = id,
+            .on_death = ENQ_DEATH_KEEP));
+}
+
+/* It has to wait: its ticket. */
+static inline uint64_t told_start_req(struct enq *e, const struct enq_req *req)
+{
+    struct enq_grant g;
+    uint64_t ticket;
+
+    want(ENQ_PENDING, enq_start(e, req, &g, &ticket));
+    return ticket;
 }
 
 static inline uint64_t told_start(struct enq *e, const char *field,
     enum enq_mode mode, const char *owner, int64_t wait_ms)
 {
-    struct enq_grant g;
-    uint64_t ticket;
-
-    want(ENQ_PENDING,
-        enq_start(e,
-            ENQ_REQ(.name = "n", .key = {field}, .mode = mode, .owner = owner,
-                .wait_ms = wait_ms),
-            &g, &ticket));
-    return ticket;
+    return told_start_req(e,
+        ENQ_REQ(.name = "n", .key = {field}, .mode = mode, .owner = owner,
+            .wait_ms = wait_ms));
 }
 
 static inline void told_unlock(struct enq *e, const struct enq_grant *g)
@@ -106,7 +179,7 @@ static inline size_t told_count(struct enq *e)
     return total;
 }
 
-/* An operator, who sees the lock in a list. */
+/* By an operator, who sees the lock in a list. */
 static inline void told_break(struct enq *e, enq_handle handle)
 {
     char id[ENQ_ID_BYTES];

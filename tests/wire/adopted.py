@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from pair import LOCKCTL, NOTICED_S, PATIENCE, main, same, stories
+from pair import LOCKCTL, NOTICED_S, PATIENCE, main, same, stories, within
 from threads import Client
 
 
@@ -40,15 +40,12 @@ def _only(pair, *keys):
         [f"t/{key}" for key in keys], pair.rows()
 
 
-def _goes_on(pair, how, end, pause=0.0):
+def _goes_on(pair, how, end):
     pair.start("A", "B")
     client, grant = _adopted(pair, how=how)
     own = client.lock("own")
-    pair.kill("A", end)
-    time.sleep(pause)
-    again = pair.client("B", client.session)
-    assert again.greeting["RESUMED"]
-    same(again, [grant, own])
+    end()
+    again = pair.resumed("B", client, grant, own)
     assert not any(r["state"] == "orphaned" for r in pair.rows())
     got = again.ask("2", HANDLE=grant["HANDLE"], TOKEN=grant["TOKEN"])
     assert got["RESULT"] == 0, got
@@ -58,19 +55,19 @@ def _goes_on(pair, how, end, pause=0.0):
 
 
 def a_lock_that_is_kept_goes_on(pair):
-    _goes_on(pair, ("--keep",), signal.SIGKILL)
+    _goes_on(pair, ("--keep",), lambda: pair.kill("A"))
 
 
 def a_lock_with_a_ttl_goes_on(pair):
-    _goes_on(pair, ("-t", "600"), signal.SIGKILL)
+    _goes_on(pair, ("-t", "600"), lambda: pair.kill("A"))
 
 
 def a_lock_goes_on_when_its_bridge_is_stopped(pair):
-    _goes_on(pair, ("--keep",), signal.SIGTERM)
+    _goes_on(pair, ("--keep",), lambda: pair.kill("A", signal.SIGTERM))
 
 
 def a_lock_goes_on_when_the_death_was_noticed_long_ago(pair):
-    _goes_on(pair, ("--keep",), signal.SIGKILL, NOTICED_S)
+    _goes_on(pair, ("--keep",), lambda: pair.kill_and_notice("A", "B"))
 
 
 def a_session_that_has_nothing_else_is_found_by_it(pair):
@@ -78,9 +75,7 @@ def a_session_that_has_nothing_else_is_found_by_it(pair):
     had = [_adopted(pair, f"k{i}") for i in range(6)]
     pair.kill("A")
     for client, grant in had:
-        again = pair.client("B", client.session)
-        assert again.greeting["RESUMED"]
-        same(again, [grant])
+        pair.resumed("B", client, grant)
 
 
 def it_goes_on_from_bridge_to_bridge(pair):
@@ -88,9 +83,7 @@ def it_goes_on_from_bridge_to_bridge(pair):
     client, grant = _adopted(pair)
     for at, to in ("AC", "CB", "BD"):
         pair.kill(at)
-        client = pair.client(to, client.session)
-        assert client.greeting["RESUMED"], f"from {at} to {to}"
-        same(client, [grant])
+        client = pair.resumed(to, client, grant)
     _only(pair, "k")
 
 
@@ -99,9 +92,7 @@ def it_goes_on_at_the_bridge_that_is_started_after_it(pair):
     client, grant = _adopted(pair)
     pair.kill("A")
     pair.start("B", options=("--threads", "2"))
-    again = pair.client("B", client.session)
-    assert again.greeting["RESUMED"]
-    same(again, [grant])
+    pair.resumed("B", client, grant)
 
 
 def a_promoted_one_goes_on_with_its_new_token(pair):
@@ -114,9 +105,7 @@ def a_promoted_one_goes_on_with_its_new_token(pair):
             assert got["RESULT"] == 0 and got["TOKEN"] != grant["TOKEN"], got
             grant["TOKEN"] = got["TOKEN"]
         pair.kill(at)
-        client = pair.client(to, client.session)
-        assert client.greeting["RESUMED"], f"from {at} to {to}"
-        same(client, [grant])
+        client = pair.resumed(to, client, grant)
 
 
 def a_promotion_that_was_not_answered_is_found_at_the_second_bridge(pair):
@@ -185,9 +174,7 @@ def who_is_killed_when_it_has_taken_over_one_leaves_both_to_the_next(pair):
     asker.send(OP="hello", session=client.session, grace=30000)
     pair.wait_stopped("C")
     pair.kill("C")
-    again = pair.client("B", client.session)
-    assert again.greeting["RESUMED"]
-    same(again, [grant, own])
+    again = pair.resumed("B", client, grant, own)
     _only(pair, "k", "own")
 
 
@@ -199,13 +186,10 @@ def one_that_another_adopts_meanwhile_does_not_come_back(pair):
     pair.kill("A")
     host = pair.client("C")
     others = _adopt(host, lock_id)
-    again = pair.client("B", client.session)
-    assert again.greeting["RESUMED"]
-    same(again, [own])
-    pair.kill("C")
+    again = pair.resumed("B", client, own)
+    pair.kill_and_notice("C", "B")
     got = again.ask("2", HANDLE=grant["HANDLE"], TOKEN=grant["TOKEN"])
     assert got["RESULT"] != 0, "with the token that it had once"
-    time.sleep(NOTICED_S)
     same(pair.client("B", host.session), [others])
 
 
@@ -217,9 +201,7 @@ def one_that_a_process_of_the_host_adopts_meanwhile_is_not_the_sessions(pair):
     subprocess.run([LOCKCTL, "-S", "shm:" + pair.space, "adopt",
                     pair.rows("k")[0]["id"]], check=True, timeout=30,
                    stdout=subprocess.DEVNULL)
-    again = pair.client("B", client.session)
-    assert again.greeting["RESUMED"]
-    same(again, [own])
+    again = pair.resumed("B", client, own)
     assert again.ask("valid", HANDLE=grant["HANDLE"]).get("TOKEN") is None
     assert pair.rows("k")[0]["state"] == "orphaned", "as lockctl is gone"
 
@@ -228,10 +210,8 @@ def one_that_a_process_of_the_host_adopts_meanwhile_is_not_the_sessions(pair):
 
 
 def _state(pair, key, state):
-    end = time.monotonic() + PATIENCE
-    while [r["state"] for r in pair.rows(key)] != [state]:
-        assert time.monotonic() < end, pair.rows()
-        time.sleep(0.05)
+    within(lambda: [r["state"] for r in pair.rows(key)] == [state],
+           f"{key} is {state}")
 
 
 def its_session_that_nobody_comes_for_leaves_it_as_an_orphan(pair):
@@ -264,8 +244,8 @@ def one_that_has_nothing_else_may_come_for_the_longest_grace(pair):
     """Its own the table does not tell."""
     pair.start("A", "B")
     client, grant = _adopted(pair, grace=100)
-    pair.kill("A")
-    time.sleep(NOTICED_S)
+    pair.kill_and_notice("A", "B")
+    time.sleep(0.5)  # beyond its own
     client = pair.client("B", client.session, grace=100)
     assert client.greeting["RESUMED"]
     same(client, [grant])

@@ -1,4 +1,4 @@
-"""again.py - who failed because it had no processor is played again.
+"""again.py - a play that failed for want of a processor is played again.
 
 A play is a story in time, and searches for nothing. One that failed while its
 processes were ready to run and had no processor, for STARVED_MS as the kernel
@@ -6,6 +6,7 @@ counts them, says nothing of the bridge; one that fails PLAYS_MAX times does.
 """
 import glob
 import signal
+import traceback
 
 STARVED_MS, PLAYS_MAX = 200, 6
 CRASHES = [-s for s in (signal.SIGILL, signal.SIGABRT, signal.SIGBUS,
@@ -39,6 +40,25 @@ def is_final(fault, ms):
     """A sanitizer's report is what it is, however late."""
     return fault is None or ms < STARVED_MS or "Sanitizer" in fault or \
         "runtime error" in fault
+
+
+def lines_of(fault, file):
+    """Where it came from, in this file."""
+    return ", ".join(
+        str(frame.lineno) for frame in
+        traceback.extract_tb(fault.__traceback__) if frame.filename == file)
+
+
+def tell(suite, plays):
+    """Of each play its name and its fault, or None. The exit status."""
+    counts = {True: 0, False: 0}
+    for name, fault in plays:
+        counts[fault is None] += 1
+        print(f"{'FAILED' if fault else 'ok    '}  {name}", flush=True)
+        if fault:
+            print("        " + fault.replace("\n", "\n        "))
+    print(f"{suite}: {counts[True]} passed, {counts[False]} failed, 0 skipped")
+    return counts[False] != 0
 
 
 def played(name, play):

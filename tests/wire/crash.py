@@ -80,7 +80,7 @@ class Local:
             raise Fault(f"the local process lost its lock: {self.why()}")
 
     def findings(self):
-        """Of the doctor, but that the dead are not buried yet."""
+        """Of the doctor, but that the dead are not reaped yet."""
         report = ctypes.create_string_buffer(65536)
         self.lib.enq_doctor(self.at, 0, report, len(report))
         return [line for line in report.value.decode().splitlines()
@@ -344,8 +344,8 @@ class Play:
     def look(self, right, orphaned=False):
         rows, there = self.held_now()
         # A list copies what there is: what a bridge left in the middle of a set
-        # stands there until somebody has seen to it, be it all of the set, which
-        # he undoes. Whoever wants one of its locks does.
+        # stands there until somebody undoes it, be it all of the set. The next
+        # to want one of its locks does.
         gone = [r for r in rows if orphaned and self.gets(r)]
         if gone:
             rows, there = self.held_now()
@@ -478,7 +478,7 @@ class Play:
         self.c.socket.close()
         self.bridge.kill()
         self.bridge.end()
-        self.start()  # who has said goodbye does not come back with it
+        self.start()  # a client that said goodbye does not come back with it
         self.look([STAYS], True)
 
     def run(self):

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 
-from again import has_crashed, played, starved_ms, threads_of
+from again import has_crashed, lines_of, played, starved_ms, tell, threads_of
 from play import HERE, PATIENCE, Bridge
 from threads import Client
 
@@ -70,6 +70,26 @@ class Pair:
         client.greeting = client.hello(session, **more)
         return client
 
+    def resumed(self, name, client, *grants):
+        """Its session goes on at this one, and these locks are its own still,
+        with the same handles and tokens."""
+        again = self.client(name, client.session)
+        assert again.greeting["RESUMED"], f"at {name}"
+        assert again.session == client.session
+        same(again, grants)
+        return again
+
+    def kill_and_notice(self, name, by):
+        """@by is the only other one, and has seen what is left: it has taken
+        over what needs no session."""
+        plain = Client(self.bridges[name])
+        assert plain.lock("loose", uuid="l_1")["RESULT"] == 0
+        self.kill(name)
+        its = self.bridges[by].process.pid
+        within(lambda: self.rows("loose")[0]["pid"] == its, "it is noticed")
+        plain = Client(self.bridges[by])
+        assert plain.ask("2", lockUUID="l_1")["RESULT"] == 0
+
     def rows(self, key=None):
         told = subprocess.run(
             [LOCKCTL, "-S", "shm:" + self.space, "list", "--json"],
@@ -94,6 +114,13 @@ class Pair:
             os.unlink("/dev/shm/" + self.space)
 
 
+def within(condition, what, seconds=PATIENCE):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
+
+
 def same(client, grants):
     """They are its own still, with the same handles and tokens."""
     for grant in grants:
@@ -107,18 +134,15 @@ def same(client, grants):
 # --- it comes back -------------------------------------------------------------
 
 
-def _resumes(pair, pause, how):
+def _resumes(pair, end):
     pair.start("A", "B")
     client = pair.client("A")
     grants = [client.lock(f"k{i}", "EXSO"[i % 4], f"q{i}") for i in range(9)]
     grants.append(client.lock("lease", onDeath="lease"))
     grants.append(client.lock("keep", onDeath="keep", timeout=600000))
     before = {r["id"] for r in pair.rows()}
-    pair.kill("A", how)
-    time.sleep(pause)
-    again = pair.client("B", client.session)
-    assert again.greeting["RESUMED"] and again.session == client.session
-    same(again, grants)
+    end()
+    again = pair.resumed("B", client, *grants)
     after = pair.rows()
     assert {r["id"] for r in after} == before
     assert not any(r["state"] == "orphaned" for r in after), after
@@ -131,15 +155,15 @@ def _resumes(pair, pause, how):
 
 
 def a_session_of_a_killed_bridge_resumes_at_once_at_one_that_lives(pair):
-    _resumes(pair, 0, signal.SIGKILL)
+    _resumes(pair, lambda: pair.kill("A"))
 
 
 def a_session_resumes_when_the_death_has_been_noticed_long_ago(pair):
-    _resumes(pair, NOTICED_S, signal.SIGKILL)
+    _resumes(pair, lambda: pair.kill_and_notice("A", "B"))
 
 
 def a_session_of_a_bridge_that_was_stopped_resumes_at_one_that_lives(pair):
-    _resumes(pair, 0, signal.SIGTERM)
+    _resumes(pair, lambda: pair.kill("A", signal.SIGTERM))
 
 
 def it_resumes_at_whichever_of_many(pair):
@@ -150,9 +174,7 @@ def it_resumes_at_whichever_of_many(pair):
     for at, to in ("AC", "CB", "BD"):
         pair.kill(at)
         time.sleep(1.2)
-        client = pair.client(to, client.session)
-        assert client.greeting["RESUMED"], f"from {at} to {to}"
-        same(client, grants)
+        client = pair.resumed(to, client, *grants)
     client.ask("goodbye")
     assert not pair.rows()
 
@@ -203,12 +225,12 @@ def sessions_that_come_to_two_bridges_go_on_at_one_of_them(pair):
     assert not pair.rows()
 
 
-# --- of two who take it over --------------------------------------------------
+# --- of two that take it over -------------------------------------------------
 
 
 def _half_way(pair, **more):
     """A is gone. C has been asked for its session, and has stopped when it had
-    taken over one of the three locks. -> who asked, his request; the locks"""
+    taken over one of the three locks. -> who asked, its request; the locks"""
     pair.start("A", "B")
     pair.start("C", stop="inherit.taken")
     client = pair.client("A", **more)
@@ -239,9 +261,7 @@ def a_session_that_one_bridge_is_taking_over_is_not_split(pair):
 def who_is_killed_taking_a_session_over_leaves_it_whole(pair):
     asker, _, grants = _half_way(pair)
     pair.kill("C")
-    other = pair.client("B", asker.session)
-    assert other.greeting["RESUMED"]
-    same(other, grants)
+    other = pair.resumed("B", asker, *grants)
     other.ask("goodbye")
     assert not pair.rows()
 
@@ -258,7 +278,7 @@ def its_grace_ends_though_two_have_had_its_locks(pair):
         Client(pair.bridges[name]).lock(name)
         pair.kill(name)
     assert time.monotonic() - begin > 1.9, "that was before its grace was over"
-    assert not pair.rows("k0"), "its grace begins anew with whoever is gone"
+    assert not pair.rows("k0"), "its grace begins anew with each bridge's end"
     for i in range(3):
         pair.gone(f"k{i}", NOTICED_S)
 
@@ -285,16 +305,13 @@ def what_somebody_adopts_keeps_nobody_from_the_rest(pair):
     pair.start("A", "B")
     client = pair.client("A")
     grants = [client.lock(f"k{i}", timeout="none") for i in range(5)]
-    pair.kill("A")
-    time.sleep(NOTICED_S)
+    pair.kill_and_notice("A", "B")
     first = min(grants, key=lambda g: int(g["HANDLE"]))
     host = pair.client("B")
     row = next(r for r in pair.rows() if str(r["token"]) == first["TOKEN"])
     got = host.ask("adopt", lockUUID=row["id"])
     assert got["RESULT"] == 0, got
-    again = pair.client("B", client.session)
-    assert again.greeting["RESUMED"]
-    same(again, [g for g in grants if g is not first])
+    again = pair.resumed("B", client, *(g for g in grants if g is not first))
     again.ask("goodbye")
     assert len(pair.rows()) == 1
 
@@ -337,7 +354,7 @@ def _full(host, client):
 
 
 def who_comes_when_the_table_is_full_may_come_again(pair):
-    """He is told so, and not that his session is over."""
+    """It is told so, and not that its session is over."""
     host = Small("shm:" + pair.space)
     pair.start("A", "B")
     client = pair.client("A")
@@ -409,15 +426,13 @@ def a_lock_without_a_session_stays(pair):
     plain = Client(pair.bridges["A"])
     assert plain.lock("k", uuid="7_1")["RESULT"] == 0
     pair.kill("A")
-    end = time.monotonic() + NOTICED_S
-    while pair.rows("k")[0]["state"] == "orphaned":
-        assert time.monotonic() < end, "nobody has noticed"
-        time.sleep(0.02)
+    within(lambda: pair.rows("k")[0]["state"] != "orphaned",
+           "somebody has noticed", NOTICED_S)
     other = Client(pair.bridges["B"])
     assert other.ask("2", lockUUID="7_1")["RESULT"] == 0
 
 
-# --- who lives keeps what is his -----------------------------------------------
+# --- a living bridge keeps what it has ----------------------------------------
 
 
 def a_living_bridge_loses_no_session_to_another(pair):
@@ -436,9 +451,7 @@ def a_living_bridge_loses_no_session_to_another(pair):
         assert stranger.lock("k")["RESULT"] == 1
         stranger.ask("goodbye")
     pair.bridges["A"].send_signal(signal.SIGCONT)
-    again = pair.client("A", client.session)
-    assert again.greeting["RESUMED"]
-    same(again, [grant])
+    again = pair.resumed("A", client, grant)
     again.cut()
     pair.gone("k", 3 + NOTICED_S)
 
@@ -458,9 +471,7 @@ def a_session_that_went_on_elsewhere_is_not_ended_by_who_had_noticed(pair):
     client.cut()
     pair.kill("C")
     time.sleep(2)
-    client = pair.client("B", client.session)
-    assert client.greeting["RESUMED"]
-    same(client, [grant])
+    pair.resumed("B", client, grant)
 
 
 def a_grace_counts_from_the_last_death(pair):
@@ -482,8 +493,7 @@ def who_has_room_for_no_session_inherits_all_the_same(pair):
     clients = [pair.client("A", grace=1500) for _ in range(8)]
     for i, client in enumerate(clients):
         client.lock(f"k{i}", timeout="none")
-    pair.kill("A")
-    time.sleep(1.2)
+    pair.kill_and_notice("A", "B")
     again = [pair.client("B", client.session) for client in clients[:5]]
     assert all(c.greeting["RESUMED"] for c in again)
     for i in range(5, 8):
@@ -500,7 +510,7 @@ def stories(of):
             and k == k.lower() and not k.startswith("_") and k not in HELP]
 
 
-HELP = ("same", "stories", "play", "main")
+HELP = ("same", "within", "stories", "play", "main")
 TESTS = stories(globals())
 
 
@@ -514,14 +524,10 @@ def play(test, program):
                         *map(threads_of, pair.bridges.values())) - before
         if any(map(has_crashed, pair.bridges.values())):
             ms = 0  # that is no matter of time
-        of = test.__code__.co_filename
-        line = fault.__traceback__
-        while line.tb_next is not None and \
-                line.tb_next.tb_frame.f_code.co_filename == of:
-            line = line.tb_next
+        lines = lines_of(fault, test.__code__.co_filename)
         logs = "".join(f"--- {name} said\n{bridge.log[-3000:]}"
                        for name, bridge in pair.bridges.items())
-        return f"line {line.tb_lineno}: {fault!r}\n{logs}", ms
+        return f"line {lines}: {fault!r}\n{logs}", ms
     finally:
         pair.end()
 
@@ -529,16 +535,10 @@ def play(test, program):
 def main(tests):
     suite, program = sys.argv[1], os.path.abspath(sys.argv[2])
     only = sys.argv[3] if len(sys.argv) > 3 else ""
-    tests = [t for t in tests if only in t.__name__]
-    failed = 0
-    for test in tests:
-        fault = played(test.__name__, lambda t=test: play(t, program))
-        print(f"{'FAILED' if fault else 'ok    '}  {test.__name__}", flush=True)
-        if fault:
-            failed += 1
-            print("        " + fault.replace("\n", "\n        "))
-    print(f"{suite}: {len(tests) - failed} passed, {failed} failed, 0 skipped")
-    return failed != 0
+    names = {t.__name__: t for t in tests if only in t.__name__}
+    return tell(suite, (
+        (name, played(name, lambda t=test: play(t, program)))
+        for name, test in names.items()))
 
 
 if __name__ == "__main__":

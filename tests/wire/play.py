@@ -55,7 +55,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from again import has_crashed, played, starved_ms, threads_of
+from again import has_crashed, played, starved_ms, tell, threads_of
 
 BUILD = os.environ.get("BUILD", os.path.dirname(__file__) + "/../../build")
 
@@ -135,7 +135,7 @@ class Bridge:
 
     def listener(self, kind):
         s = socket.socket(socket.AF_UNIX if kind == "unix" else socket.AF_INET)
-        # far from the numbers of those who come: they are dup()ed to 3, 4 ...
+        # far from the clients' numbers: they are dup()ed to 3, 4 ...
         s = socket.socket(fileno=os.dup2(s.detach(), 100 + self.free_number()))
         s.bind(self.tmp + "/sock" if kind == "unix" else ("127.0.0.1", 0))
         s.listen(16)
@@ -598,20 +598,13 @@ def main():
     only = sys.argv[3] if len(sys.argv) > 3 else ""
     names = sorted(n[:-5] for n in os.listdir(HERE)
                    if n.endswith(".wire") and only in n)
-    failed = 0
 
     def play(name):
         path = f"{HERE}/{name}.wire"
         return name, played(name, lambda: Play(path, program).run())
 
     with ThreadPoolExecutor(4) as pool:
-        for name, fault in pool.map(play, names):
-            print(f"{'FAILED' if fault else 'ok    '}  {name}", flush=True)
-            if fault:
-                failed += 1
-                print("        " + fault.replace("\n", "\n        "))
-    print(f"{suite}: {len(names) - failed} passed, {failed} failed, 0 skipped")
-    return failed != 0
+        return tell(suite, pool.map(play, names))
 
 
 if __name__ == "__main__":

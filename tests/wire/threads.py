@@ -4,7 +4,7 @@
 usage: threads.py SUITE BRIDGE [TEXT]   TEXT: only those that have it in their name
 
 Which loop serves a connection is the bridge's affair. A session's id tells its
-loop, by the hash that is made here as well; -v tells who goes to another.
+loop, by the hash that is made here as well; -v tells which connection moves.
 """
 import base64
 import hashlib
@@ -20,8 +20,8 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
 
+from again import lines_of, tell
 from play import PATIENCE, Bridge
 
 LOOPS = 3
@@ -122,7 +122,7 @@ def on_each_loop(bridge, loops=LOOPS):
 
 
 def first_with(kind, clients):
-    """Whoever has such an event."""
+    """The first client that has such an event."""
     end = time.monotonic() + PATIENCE
     while True:
         for client in clients:
@@ -169,7 +169,7 @@ def a_session_that_is_cut_resumes_wherever_it_comes_in(bridge):
             assert client.ask("ping")["RESULT"] == 0
             for other in idle:
                 other.cut()
-        unmet = {n for n in unmet if f"goes on at loop {n}" not in bridge.log}
+        unmet = {n for n in unmet if f"moved to loop {n}" not in bridge.log}
 
 
 def a_session_is_resumed_while_its_old_connection_is_there(bridge):
@@ -236,7 +236,7 @@ def what_another_has_promoted_goes_with_its_session(bridge):
     assert held(Client(bridge)) == 0
 
 
-def news_comes_to_the_session_whose_lock_it_is(bridge):
+def events_come_to_the_session_whose_lock_it_is(bridge):
     bridge.start()
     clients = on_each_loop(bridge)
     for i, holder in enumerate(clients):
@@ -258,7 +258,7 @@ def news_comes_to_the_session_whose_lock_it_is(bridge):
     assert held(clients[0]) == 0
 
 
-def news_of_a_lock_follows_its_grant_at_once(bridge):
+def events_of_a_lock_follow_its_grant_at_once(bridge):
     bridge.start()
     clients = on_each_loop(bridge)
     took = []
@@ -273,7 +273,7 @@ def news_of_a_lock_follows_its_grant_at_once(bridge):
         assert clients[0].event("blocking")["HANDLE"] == first
         assert clients[0].ask("2", HANDLE=first)["RESULT"] == 0
         waiting = clients[1:]
-        while waiting:  # who came last may pass who came just before (R7)
+        while waiting:  # the last to come may pass one just before it (R7)
             client = first_with("result", waiting)
             waiting.remove(client)
             handle = client.event("result")["HANDLE"]
@@ -325,7 +325,7 @@ def limits_are_those_of_all_loops_together(bridge):
         assert "too many sessions" in got["MSG"], got
     clients[0].ask("goodbye")
     clients[4].hello()
-    # whoever moves is counted once
+    # a connection that moves is counted once
     clients[5].hello(clients[1].session)
     clients.pop(1).cut()
     clients.pop(0).cut()
@@ -334,7 +334,7 @@ def limits_are_those_of_all_loops_together(bridge):
         more = [Client(bridge) for _ in range(2)]
         if all(c.ask("ping")["RC"] == "0" for c in more):
             break
-        assert time.monotonic() < end, "who has gone is counted still"
+        assert time.monotonic() < end, "a client that has gone is counted still"
         for client in more:
             client.cut()
     assert "Too many connections" in str(Client(bridge).ask("ping"))
@@ -443,8 +443,8 @@ TESTS = [
     a_lock_without_a_session_is_anybodys_to_give_back,
     what_others_do_to_a_lock_its_session_knows,
     what_another_has_promoted_goes_with_its_session,
-    news_comes_to_the_session_whose_lock_it_is,
-    news_of_a_lock_follows_its_grant_at_once,
+    events_come_to_the_session_whose_lock_it_is,
+    events_of_a_lock_follow_its_grant_at_once,
     another_number_of_loops_goes_on_with_the_same_sessions,
     limits_are_those_of_all_loops_together,
     who_waits_at_any_loop_is_told_when_the_bridge_is_stopped,
@@ -471,11 +471,8 @@ def play(test, program):
         assert "Sanitizer" not in bridge.log
         return None
     except Exception as fault:  # pylint: disable=broad-except
-        lines = [str(frame.lineno)
-                 for frame in traceback.extract_tb(fault.__traceback__)
-                 if frame.filename == __file__]
-        time.sleep(1)  # what it says of its own end takes a while
-        return (f"line {', '.join(lines)}: {fault!r}\n--- the bridge (its end: "
+        bridge.listens.join(1)  # what it says of its own end takes a while
+        return (f"line {lines_of(fault, __file__)}: {fault!r}\n--- the bridge (its end: "
                 f"{bridge.process.poll()}) said\n" + bridge.log[-60000:])
     finally:
         bridge.end()
@@ -487,16 +484,8 @@ def play(test, program):
 def main():
     suite, program = sys.argv[1], os.path.abspath(sys.argv[2])
     only = sys.argv[3] if len(sys.argv) > 3 else ""
-    tests = [t for t in TESTS if only in t.__name__]
-    failed = 0
-    for test in tests:
-        fault = play(test, program)
-        print(f"{'FAILED' if fault else 'ok    '}  {test.__name__}", flush=True)
-        if fault:
-            failed += 1
-            print("        " + fault.replace("\n", "\n        "))
-    print(f"{suite}: {len(tests) - failed} passed, {failed} failed, 0 skipped")
-    return failed != 0
+    return tell(suite, ((t.__name__, play(t, program)) for t in TESTS
+                        if only in t.__name__))
 
 
 if __name__ == "__main__":

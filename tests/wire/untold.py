@@ -3,9 +3,9 @@
 
 usage: untold.py SUITE BRIDGE [TEXT]   TEXT: only those that have it in their name
 
-Who knows a session's id is given the session: it is planted in all that goes
-on, and looked for in all that is told. And what clients say, whatever bytes it
-has, makes no lines of its own in the log.
+Knowing a session's id is enough to have the session: it is planted in all that
+goes on, and looked for in all that is told. And what clients say, whatever
+bytes it has, makes no lines of its own in the log.
 """
 import os
 import re
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-from pair import LOCKCTL, NOTICED_S, main, stories
+from pair import LOCKCTL, main, stories
 from threads import Client
 
 TOKEN = "planted-token-0123456789"
@@ -119,8 +119,7 @@ def no_id_of_a_session_is_told_to_anybody_else(pair):
             % (NO_SESSION, member, TOKEN)).encode())
     told.all_of_lockctl()
     told.all_of_the_bridge(at)
-    pair.kill("A")
-    time.sleep(NOTICED_S)
+    pair.kill_and_notice("A", "B")
     told.all_of_lockctl()
     again = [pair.client("B", c.session) for c in clients]
     assert all(c.greeting["RESUMED"] for c in again[:1] + again[2:])

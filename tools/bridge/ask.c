@@ -109,7 +109,7 @@ static void read_field(struct reader *r, struct ask_lock *l, unsigned i,
         return;
     l->req.key[i] = "";
     wrong(r,
-        v->kind == SCAN_TEXT ? "A lock argument has a zero byte in it"
+        v->kind == SCAN_TEXT ? "A lock argument has a zero byte"
                              : "A lock argument is an array or object");
 }
 
@@ -146,7 +146,7 @@ static void read_wait(struct reader *r, struct ask_lock *l,
 {
     int64_t ms = 0;
 
-    if (r->session && says(r, v, "forever"))
+    if (r->session && says(r, v, WIRE_forever))
         ms = ENQ_FOREVER;
     else if (!scan_integer(v, r->bytes, &ms) || ms < 0)
         ms = 0;
@@ -158,7 +158,7 @@ static void read_timeout(struct reader *r, int64_t *ms, struct scan_value *v)
     *ms = 0;
     if (v->kind == SCAN_NULL)
         return;
-    if (r->session && says(r, v, "none"))
+    if (r->session && says(r, v, WIRE_none))
         *ms = ENQ_FOREVER;
     else if (!scan_integer(v, r->bytes, ms) || *ms < 0)
         wrong(r, "Invalid timeout");
@@ -168,11 +168,11 @@ static void read_death(struct reader *r, struct ask_lock *l,
     struct scan_value *v)
 {
     l->has_death = true;
-    if (says(r, v, "release"))
+    if (says(r, v, WIRE_release))
         l->death = ENQ_DEATH_RELEASE;
-    else if (says(r, v, "lease"))
+    else if (says(r, v, WIRE_lease))
         l->death = ENQ_DEATH_LEASE;
-    else if (says(r, v, "keep"))
+    else if (says(r, v, WIRE_keep))
         l->death = ENQ_DEATH_KEEP;
     else
         wrong(r, "Unknown onDeath: release, lease or keep");
@@ -183,9 +183,9 @@ static void read_literal(struct reader *r, struct ask_lock *l,
 {
     uint64_t bits = 0;
 
-    read_unsigned(r, v, &bits, "literal is no number of bits");
+    read_unsigned(r, v, &bits, "literal must be a number");
     if (bits > UINT32_MAX)
-        wrong(r, "literal has bits beyond the 32nd");
+        wrong(r, "literal has more than 32 bits");
     l->req.literal = (uint32_t)bits;
 }
 
@@ -204,32 +204,32 @@ static const char *name_of(struct reader *r, struct scan_value *v)
 static void read_lock_member(struct reader *r, struct ask_lock *l,
     const char *name, struct scan_value *v)
 {
-    if (IS("name"))
+    if (IS(WIRE_name))
         l->req.name = word_of(r, v, l->word[ENQ_KEY_FIELDS_MAX],
             "Lock name must be a text");
-    else if (IS("argument"))
+    else if (IS(WIRE_argument))
         read_argument(r, l, v);
-    else if (IS("mode"))
+    else if (IS(WIRE_mode))
         read_mode(r, l, v);
-    else if (IS("owner"))
+    else if (IS(WIRE_owner))
         l->req.owner = v->kind == SCAN_NULL
             ? NULL
             : word_of(r, v, l->word[ENQ_KEY_FIELDS_MAX + 1],
                   "Lock owner must be a text");
-    else if (IS("uuid"))
+    else if (IS(WIRE_uuid))
         l->req.id = v->kind == SCAN_NULL
             ? NULL
             : word_of(r, v, r->ask->uuid_word, "Lock uuid must be a text");
-    else if (IS("waitTime"))
+    else if (IS(WIRE_waitTime))
         read_wait(r, l, v);
-    else if (IS("timeout"))
+    else if (IS(WIRE_timeout))
         read_timeout(r, &l->req.ttl_ms, v);
-    else if (IS("onDeath"))
+    else if (IS(WIRE_onDeath))
         read_death(r, l, v);
-    else if (IS("literal"))
+    else if (IS(WIRE_literal))
         read_literal(r, l, v);
-    else if (IS("delay"))
-        read_amount(r, v, &l->req.delay_ms, "delay is no number of ms");
+    else if (IS(WIRE_delay))
+        read_amount(r, v, &l->req.delay_ms, "delay must be a number of ms");
 }
 
 /* In three pieces: to set the whole to zeros at once takes as long as to read
@@ -298,10 +298,10 @@ static void read_grant(struct reader *r, struct scan_value *v)
         return;
     }
     for (; at < end; at += 1 + at[1].span) {
-        if (says(r, at, "HANDLE"))
-            read_unsigned(r, at + 1, &g->handle, "HANDLE is no number");
-        else if (says(r, at, "TOKEN"))
-            read_unsigned(r, at + 1, &g->token, "TOKEN is no number");
+        if (says(r, at, WIRE_HANDLE))
+            read_unsigned(r, at + 1, &g->handle, "HANDLE must be a number");
+        else if (says(r, at, WIRE_TOKEN))
+            read_unsigned(r, at + 1, &g->token, "TOKEN must be a number");
     }
 }
 
@@ -314,7 +314,7 @@ static void read_grants(struct reader *r, struct scan_value *v)
         wrong(r, "GRANTS must be an array");
     for (; v->kind == SCAN_ARRAY && at < end; at += at->span) {
         if (r->ask->n_grants == ENQ_SET_MAX) {
-            wrong(r, "More than 64 locks are given back at once");
+            wrong(r, "GRANTS has more than 64 locks");
             return;
         }
         read_grant(r, at);
@@ -394,25 +394,25 @@ static bool read_common(struct reader *r, const char *name,
 {
     struct ask *ask = r->ask;
 
-    if (IS("OP"))
+    if (IS(WIRE_OP))
         read_op(r, v);
-    else if (IS("reqUUID"))
+    else if (IS(WIRE_reqUUID))
         read_id(r, v);
-    else if (IS("eleLock") || IS("locks")) {
+    else if (IS(WIRE_eleLock) || IS(WIRE_locks)) {
         read_object(r, v, name[0] == 'e');
-    } else if (IS("HANDLE"))
-        read_unsigned(r, v, &ask->handle, "HANDLE is no number");
-    else if (IS("TOKEN"))
-        read_unsigned(r, v, &ask->token, "TOKEN is no number");
-    else if (IS("lockUUID"))
+    } else if (IS(WIRE_HANDLE))
+        read_unsigned(r, v, &ask->handle, "HANDLE must be a number");
+    else if (IS(WIRE_TOKEN))
+        read_unsigned(r, v, &ask->token, "TOKEN must be a number");
+    else if (IS(WIRE_lockUUID))
         ask->uuid = v->kind == SCAN_NULL
             ? NULL
             : word_of(r, v, ask->uuid_word, "lockUUID must be a text");
-    else if (IS("start"))
+    else if (IS(WIRE_start))
         ask->start = is_true(v);
-    else if (IS("test"))
+    else if (IS(WIRE_test))
         ask->test = is_true(v);
-    else if (IS("noDeadlock"))
+    else if (IS(WIRE_noDeadlock))
         ask->no_deadlock = is_true(v);
     else
         return false;
@@ -423,27 +423,27 @@ static void read_rare(struct reader *r, const char *name, struct scan_value *v)
 {
     struct ask *ask = r->ask;
 
-    if (IS("lockName"))
+    if (IS(WIRE_lockName))
         ask->name = filter_of(r, v, "lockName must be a text");
-    else if (IS("lockOwner") || IS("owner"))
+    else if (IS(WIRE_lockOwner) || IS(WIRE_owner))
         ask->owner = filter_of(r, v, "The owner must be a text");
-    else if (IS("GRANTS"))
+    else if (IS(WIRE_GRANTS))
         read_grants(r, v);
-    else if (IS("timeout"))
+    else if (IS(WIRE_timeout))
         read_timeout(r, &ask->timeout_ms, v);
-    else if (IS("limit"))
-        read_amount(r, v, &ask->limit, "limit is no number");
-    else if (IS("ticket"))
+    else if (IS(WIRE_limit))
+        read_amount(r, v, &ask->limit, "limit must be a number");
+    else if (IS(WIRE_ticket))
         ask->ticket = word_of(r, v, ask->uuid_word, "ticket must be a text");
-    else if (IS("session"))
+    else if (IS(WIRE_session))
         ask->session = text_of(r, v, "session must be a text");
-    else if (IS("token"))
+    else if (IS(WIRE_token))
         ask->secret = text_of(r, v, "token must be a text");
-    else if (IS("grace"))
-        read_amount(r, v, &ask->grace_ms, "grace is no number of ms");
-    else if (IS("version"))
-        read_amount(r, v, &ask->version, "version is no number");
-    else if (IS("name") || IS("argument"))
+    else if (IS(WIRE_grace))
+        read_amount(r, v, &ask->grace_ms, "grace must be a number of ms");
+    else if (IS(WIRE_version))
+        read_amount(r, v, &ask->version, "version must be a number");
+    else if (IS(WIRE_name) || IS(WIRE_argument))
         read_key_member(r, name, v);
 }
 

@@ -5,45 +5,15 @@
 #ifndef BRIDGE_ASK_H
 #define BRIDGE_ASK_H
 
-#include "wire/scan.h"
+#include "wire/names.h"
+#include "wire/value.h"
 #include <enq.h>
 
 #define ASK_ID_BYTES 65 /* of a reqUUID, with its zero */
 
-/* OP, and the number under which a request may give it. */
-#define OP_MAP(X)                                                              \
-    X(LOCK, "1")                                                               \
-    X(UNLOCK, "2")                                                             \
-    X(PROMOTE, "3")                                                            \
-    X(LIST, "4")                                                               \
-    X(SET, "set")                                                              \
-    X(UNSET, "unset")                                                          \
-    X(DEMOTE, "demote")                                                        \
-    X(RENEW, "renew")                                                          \
-    X(VALID, "valid")                                                          \
-    X(FIND, "find")                                                            \
-    X(ID, "id")                                                                \
-    X(ADOPT, "adopt")                                                          \
-    X(BREAK, "break")                                                          \
-    X(CHECK, "check")                                                          \
-    X(CANCEL, "cancel")                                                        \
-    X(GRAPH, "graph")                                                          \
-    X(STAT, "stat")                                                            \
-    X(DOCTOR, "doctor")                                                        \
-    X(HELLO, "hello")                                                          \
-    X(PING, "ping")                                                            \
-    X(GOODBYE, "goodbye")
-
-enum op {
-    OP_NONE,
-#define X(name, text) OP_##name,
-    OP_MAP(X)
-#undef X
-};
-
 /* One lock of a request. */
 struct ask_lock {
-    struct enq_req req;      /* on_death is set by whoever asks the library */
+    struct enq_req req;      /* on_death is set where the library is asked */
     enum enq_death death;    /* as it was told */
     bool has_death, has_key; /* told: onDeath, argument */
     char word[ENQ_KEY_FIELDS_MAX + 2][SCAN_WORD_BYTES]; /* of numbers */

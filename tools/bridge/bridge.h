@@ -1,9 +1,9 @@
 /*
  * bridge.h - a loop, and all that it serves.
  *
- *	listen.c --> hear.c --> ask.c --> serve.c --> enq_lock, enq_start ...
+ *	listen.c --> receive.c --> ask.c --> serve.c --> enq_lock, enq_start ...
  *	                                      |             |
- *	             conn.c <-- reply.c <-----+--- news.c <-' enq_next
+ *	             conn.c <-- reply.c <-----+--- event.c <-' enq_next
  *
  * One thread runs a loop and owns everything here; another makes lists, so
  * that nobody waits for one (look.c). Nothing in the loop blocks: a request
@@ -11,9 +11,10 @@
  *
  * There may be several loops (--threads). They have in common the attachment
  * to the space, the listeners, and what struct share says; what else one is to
- * know of another it is written (post.h). A connection is one loop's, a
- * session too: its id says whose, and who resumes it is taken there (move.h).
- * The first loop hears the news of all, and hands it on (route.h).
+ * know of another it is written (mailbox.h). A connection is one loop's, a
+ * session too: its id says whose, and the connection that resumes it is taken
+ * there (handoff.h). The first loop hears the events of all, and hands them on
+ * (route.h).
  *
  * Nothing is kept but what the table knows as well. Whose lock it is stands
  * with each lock in the table (session.h), so that a bridge may be killed at
@@ -26,9 +27,10 @@
 #include <urcu/list.h>
 
 #include "ask.h"
+#include "mailbox.h"
 #include "options.h"
-#include "post.h"
 #include "table.h"
+#include "wire/frame.h"
 #include "wire/text.h"
 #include <enq.h>
 
@@ -44,7 +46,7 @@ struct looks;
 struct loose;
 struct moving;
 struct peer;
-struct roll;
+struct registry;
 
 /* What all loops have. Counters of the whole process change when a client
    comes, goes or says hello, not with a request. */
@@ -63,7 +65,7 @@ struct share {
     } peers;
     _Atomic size_t partial_bytes; /* of all conns' `in` */
     _Atomic uint32_t n_listening; /* loops */
-    struct roll *roll;            /* NULL: there is one loop, which knows all */
+    struct registry *registry;    /* NULL: there is one loop, which knows all */
 };
 
 /* What epoll tells of, apart from listeners and connections. */
@@ -80,8 +82,8 @@ struct bridge {
     unsigned index; /* 0: the first */
     pthread_t thread;
     struct source sources[SOURCES];
-    struct post post;
-    struct letter pass, stop; /* from the first (loop.c, route.c) */
+    struct mailbox mailbox;
+    struct message pass, stop; /* from the first (loop.c, route.c) */
     struct enq *space;
     int epoll;
     const char *stopping; /* why; NULL: not */
@@ -91,7 +93,7 @@ struct bridge {
     struct cds_list_head conns, dirty, partial, ending; /* of struct conn */
     struct cds_list_head unread, behind;                /* as well */
     struct cds_list_head dropped; /* of struct wait: to be cancelled */
-    int64_t late_ns;      /* when this round has had its time (hear.c) */
+    int64_t late_ns;      /* when this round has had its time (receive.c) */
     bool is_late;         /* it has */
     unsigned n_more;      /* requests behind which there was another */
     struct table serials; /* conns by their number */
@@ -188,7 +190,7 @@ struct held {
     struct cds_list_head node; /* of session.held */
     struct session *session;
     enq_handle handle;
-    _Atomic uint64_t token; /* this and the mode: also by others (roll.h) */
+    _Atomic uint64_t token; /* this and the mode: also by others (registry.h) */
     uint64_t request;       /* hash of its reqUUID */
     uint16_t member;        /* of a set */
     uint8_t on_death;       /* as it was asked for */
@@ -196,7 +198,7 @@ struct held {
     bool delayed;      /* it has a lock delay */
     bool was_adopted;  /* at a bridge that is gone: its client may not know */
     _Atomic bool gone; /* another loop has given it back */
-    struct table_node by_roll;
+    struct table_node by_registry;
     struct bridge *loop;
 };
 
@@ -222,31 +224,5 @@ struct wait {
     struct enq_grant *grants; /* of a set, which enq_next() fills */
     struct wait_lock one;
 };
-
-/* --- loop.c --- */
-
-int64_t bridge_clock(void);
-/* What is done from now has so much time; has it had that? The clock, and
-   b->is_late. */
-void bridge_begin_time(struct bridge *b, int64_t ns);
-int64_t bridge_look_late(struct bridge *b);
-/* Serves until it is told to stop, with a thread for each loop but the first.
-   By whoever runs the first; then there is nobody else. */
-void bridge_run(struct share *share);
-
-/* --- serve.c --- */
-
-/* A request that is whole: its values, and the bytes in which they lie. */
-void serve(struct bridge *b, struct conn *c, struct scan_value *values,
-    char *bytes);
-/* One that lies in b->ask. */
-void serve_asked(struct bridge *b, struct conn *c);
-
-/* --- news.c --- */
-
-/* What has become of started requests and held locks. By the first loop. */
-void news_take(struct bridge *b);
-/* The same of one that is ours; @w: NULL, or whose result it is. */
-void news_tell(struct bridge *b, struct wait *w, const struct enq_event *event);
 
 #endif

@@ -10,10 +10,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "hear.h"
+#include "handoff.h"
 #include "look.h"
-#include "move.h"
 #include "peer.h"
+#include "receive.h"
 #include "reply.h"
 #include "say.h"
 #include "session.h"
@@ -122,7 +122,7 @@ void conn_begin(struct bridge *b, int fd, const char *peer, struct peer *from)
     CDS_INIT_LIST_HEAD(&c->looks);
     if (c->surplus)
         conn_keeps_waiting(b, c, &b->partial);
-    say_more("%s has come (connection %llu)", peer,
+    say_more("%s connected (connection %llu)", peer,
         (unsigned long long)c->serial);
 }
 
@@ -139,13 +139,13 @@ static void leave(struct bridge *b, struct conn *c)
 
 void conn_end(struct bridge *b, struct conn *c)
 {
-    say_more("%s has gone (connection %llu)", c->peer,
+    say_more("%s disconnected (connection %llu)", c->peer,
         (unsigned long long)c->serial);
     if (c->session != NULL)
         session_leave(b, c->session);
     wait_drop_all(b, &c->waits);
     look_drop_all(b, c);
-    hear_no_more(b, c);
+    receive_no_more(b, c);
     leave(b, c);
     conn_uncount(b, c->from);
     text_free(&c->out);
@@ -201,14 +201,14 @@ void conn_wrote(struct bridge *b, struct conn *c)
 
 void conn_finish(struct bridge *b, struct conn *c)
 {
-    hear_no_more(b, c);
+    receive_no_more(b, c);
     c->ending = true;
     conn_keeps_waiting(b, c, &b->ending);
     conn_wrote(b, c);
 }
 
-/* For the next round, whoever is heard in it: ten thousand connections that
-   say nothing have no buffers. */
+/* For any connection of the next round: ten thousand connections that say
+   nothing have no buffers. */
 static void put_away(struct bridge *b, struct text *out)
 {
     if (out->room > OUT_KEPT || b->n_spare_outs == SPARE_OUTS)
@@ -279,7 +279,7 @@ static bool is_full(const struct bridge *b, const struct conn *c)
 void conn_cut_if_full(struct bridge *b, struct conn *c)
 {
     if (!c->ending && is_full(b, c))
-        conn_refuse(b, c, "Too many replies have not been read");
+        conn_refuse(b, c, "Too many replies are unread");
 }
 
 /* False: it is over. */
@@ -290,7 +290,7 @@ static bool flush(struct bridge *b, struct conn *c)
     bool writing;
 
     if (c->out.failed) {
-        say("no memory for a reply to %s", c->peer);
+        say("out of memory for a reply to %s", c->peer);
         return false;
     }
     while (c->out_at < c->out.n && n >= 0) {
@@ -327,9 +327,9 @@ void conn_flush_all(struct bridge *b)
 
 /* --- ticks --- */
 
-/* Who does not read his last reply, or goes on talking after it. Who has said
-   all and reads what he has asked for has the time of who reads; not so who was
-   cut off, and is not listened to any more. */
+/* For a client that does not read its last reply, or goes on talking after it.
+   One that has said all and reads what it has asked for has a reader's time;
+   not so one that was cut off, and is not listened to any more. */
 #define ENDING_NS INT64_C(2000000000)
 
 static bool reads_the_rest(const struct conn *c)
@@ -385,10 +385,9 @@ void conn_tick(struct bridge *b)
     cds_list_for_each_entry_safe (c, next, &b->partial, partial) {
         if (b->now_ns - c->begun_ns < most_ns)
             return;
-        if (hear_has_more(c))
+        if (receive_has_more(c))
             continue;
-        snprintf(why, sizeof(why),
-            "The request was not complete after %lld seconds",
+        snprintf(why, sizeof(why), "The request was not complete after %lld s",
             (long long)b->options.limits.request_s);
         conn_refuse(b, c, why);
     }

@@ -12,8 +12,8 @@ void conn_begin(struct bridge *b, int fd, const char *peer, struct peer *from);
 void conn_end(struct bridge *b, struct conn *c);
 void conn_uncount(struct bridge *b, struct peer *from);
 
-/* To another loop, with what has been read and written (move.h). False: it is
-   gone, for want of memory. */
+/* To another loop, with what has been read and written (handoff.h). False: it
+   is gone, for want of memory. */
 void conn_leave(struct bridge *b, struct conn *c);
 bool conn_join(struct bridge *b, struct conn *c);
 

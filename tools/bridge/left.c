@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "move.h"
+#include "handoff.h"
+#include "loop.h"
 #include "peer.h"
 #include "say.h"
 #include "session.h"
@@ -108,7 +109,7 @@ static void note(struct bridge *b, const struct enq_orphan *orphan,
     if (l == NULL)
         l = make(b, heir);
     if (l == NULL) {
-        say("no memory for a session of a bridge that is gone");
+        say("out of memory for a session of another bridge");
         return;
     }
     if (l->walk != b->left.walk)
@@ -144,7 +145,7 @@ static void see(struct bridge *b, const struct enq_orphan *orphan)
 
     if (heir == 0 && b->index == 0)
         take_loose(b, orphan->handle);
-    else if (tag_is_heir(heir) && move_home(b, heir) == b->index)
+    else if (tag_is_heir(heir) && handoff_home(b, heir) == b->index)
         note(b, orphan, heir, is_tagged ? &tag : NULL);
 }
 
@@ -162,7 +163,7 @@ static int look(struct bridge *b)
         see(b, &found[i]);
     b->left.is_looking = rc == ENQ_PENDING;
     if (rc < 0)
-        say("cannot look for what other bridges have left: %s", enq_why());
+        say("cannot look for the locks that other bridges left: %s", enq_why());
     return rc;
 }
 
@@ -203,12 +204,17 @@ static bool take(struct bridge *b, const struct left *l,
     h.member = (uint16_t)tag.member;
     h.request = tag.request;
     h.was_adopted = info->heir != 0;
-    return held_add(b, *s, &h);
+    if (!held_room(b, 1)) {
+        enq_unlock(b->space, h.handle, h.token);
+        return false;
+    }
+    held_add(b, *s, &h);
+    return true;
 }
 
-/* While the table has this lock, nobody else takes the session over: he would
-   see a part of its locks as left, and take it. It ends with us. ENQ_BUSY:
-   another bridge is at it. */
+/* While the table has this lock, no other bridge takes the session over: it
+   would see a part of its locks as left, and take it. It ends with us.
+   ENQ_BUSY: another bridge is at it. */
 static int claim(struct bridge *b, uint64_t heir, struct enq_grant *grant)
 {
     char name[HEIR_BYTES];
@@ -225,7 +231,7 @@ static void disclaim(struct bridge *b, const struct enq_grant *grant)
     enq_unlock(b->space, grant->handle, grant->token);
 }
 
-/* What is not there any more another bridge has, or whoever has adopted it. */
+/* What is not there any more another bridge has, or has been adopted. */
 static struct session *take_all(struct bridge *b, struct left *l)
 {
     struct session *s = NULL;
@@ -253,9 +259,8 @@ static struct session *look_and_take(struct bridge *b, const char *name)
         strcpy(l->name, name);
     s = l == NULL ? NULL : take_all(b, l);
     if (s != NULL)
-        say_more("session %s of a bridge that is gone goes on with %u "
-                 "locks",
-            s->name, s->n_held);
+        say_more("resumed session %s of another bridge, with %u locks", s->name,
+            s->n_held);
     return s;
 }
 
@@ -339,7 +344,7 @@ bool left_begin(struct share *share)
         }
     }
     if (sessions > 0)
-        say("another bridge has left %zu locks of %zu sessions, which may be "
+        say("other bridges left %zu locks of %zu sessions, which can be "
             "resumed",
             locks, sessions);
     return true;

@@ -5,11 +5,11 @@
  * stopped, are orphans in the table, and stay orphans until its session is
  * resumed: at whichever bridge its client comes to, which takes over all of its
  * locks then. If each took over what it can, a session could be two bridges',
- * and a client's locks end at the one that he does not come to. So we only
+ * and a client's locks end at the one that it does not come to. So we only
  * remember what is there, and since when; what nobody has resumed within its
- * grace is taken over to be ended. Of two who do so at once one has claimed the
- * session, by a lock in the table: enq-bridge/session:NAME,
- * which has the begin of its name: of what it has adopted no more is known.
+ * grace is taken over to be ended. Of two that do so at once one has claimed
+ * the session, by a lock in the table: enq-bridge/session:NAME, which has the
+ * begin of its name: of what it has adopted no more is known.
  *
  * Locks without a session are taken over at once: they wait for nobody.
  */

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "conn.h"
-#include "move.h"
+#include "handoff.h"
 #include "peer.h"
 #include "say.h"
 
@@ -55,9 +55,9 @@ static void judge_bind(const struct bridge *b, const struct sockaddr *a,
     if (is_loopback(a) || b->options.insecure)
         return;
     say_die(EX_USAGE,
-        "%s can be reached by other hosts, and whoever reaches it may take and "
-        "break any lock: listen at 127.0.0.1 or a unix socket, or say "
-        "--insecure if the network is as trusted as this host",
+        "other hosts can reach %s, and anyone who can may take and break "
+        "any lock: listen on 127.0.0.1 or a unix socket, or give --insecure if "
+        "you trust the network like this host",
         address);
 }
 
@@ -118,15 +118,16 @@ static int open_tcp(const struct bridge *b, const char *address)
     int rc, fd;
 
     if (strlen(address + 4) >= sizeof(text))
-        say_die(EX_USAGE, "\"%.64s\"...: longer than %zu bytes", address,
+        say_die(EX_USAGE, "\"%.64s...\" is longer than %zu bytes", address,
             sizeof(text) + 3);
     strcpy(text, address + 4);
     if (!split(text, &host, &port))
-        say_die(EX_USAGE, "\"%s\": tcp:HOST:PORT, as tcp:127.0.0.1:3721",
-            address);
+        say_die(EX_USAGE,
+            "\"%s\" is not tcp:HOST:PORT, such as tcp:127.0.0.1:3721", address);
     if (strspn(port, "0123456789") != strlen(port) || strlen(port) > 5 ||
         atoi(port) > 65535)
-        say_die(EX_USAGE, "%s: \"%s\" is no port: 0 to 65535", address, port);
+        say_die(EX_USAGE, "%s: \"%s\" is not a port: 0 to 65535", address,
+            port);
     rc = getaddrinfo(host, port, &hints, &found);
     if (rc != 0)
         say_die(EX_NOHOST, "%s: %s", address, gai_strerror(rc));
@@ -168,7 +169,7 @@ static bool set_rights(const struct bridge *b, const char *path)
         return true;
     group = getgrnam(b->options.unix_group);
     if (group == NULL)
-        say_die(EX_USAGE, "there is no group \"%s\"", b->options.unix_group);
+        say_die(EX_USAGE, "unknown group \"%s\"", b->options.unix_group);
     return group != NULL && chown(path, (uid_t)-1, group->gr_gid) == 0;
 }
 
@@ -201,8 +202,8 @@ static int open_unix(const struct bridge *b, struct listener *l,
     const char *path = address + 5;
 
     if (path[0] != '/' || strlen(path) >= sizeof(l->path))
-        say_die(EX_USAGE, "\"%s\": unix:/PATH of at most %zu bytes", address,
-            sizeof(l->path) - 1);
+        say_die(EX_USAGE, "\"%s\" is not unix:/PATH of at most %zu bytes",
+            address, sizeof(l->path) - 1);
     l->local = true;
     l->fd = bind_unix(b, path);
     if (l->fd < 0 && wanted)
@@ -230,7 +231,7 @@ static int watch(struct bridge *b, struct listener *l)
     return epoll_ctl(b->epoll, EPOLL_CTL_ADD, l->fd, &event);
 }
 
-/* For a while. (Who is woken exclusively cannot be modified.) */
+/* For a while. (An entry with EPOLLEXCLUSIVE cannot be modified.) */
 static void ignore(struct bridge *b, struct listener *l)
 {
     b->silent |= UINT32_C(1) << (l - listeners);
@@ -247,7 +248,8 @@ static void open_one(const struct bridge *b, const char *address, bool wanted)
     else if (strncmp(address, "unix:", 5) == 0)
         open_unix(b, l, address, wanted);
     else
-        say_die(EX_USAGE, "\"%s\": tcp:HOST:PORT or unix:/PATH", address);
+        say_die(EX_USAGE, "\"%s\" is neither tcp:HOST:PORT nor unix:/PATH",
+            address);
     n_listeners += l->fd >= 0;
 }
 
@@ -264,7 +266,7 @@ static bool take_given(const struct bridge *b)
     for (int fd = 3; fd < 3 + given && n_listeners < LISTENERS_MAX; fd++) {
         bytes = sizeof(a);
         if (getsockname(fd, (struct sockaddr *)&a, &bytes) != 0)
-            say_die(EX_OSERR, "descriptor %d is no socket: %s", fd,
+            say_die(EX_OSERR, "descriptor %d is not a socket: %s", fd,
                 strerror(errno));
         fcntl(fd, F_SETFD, FD_CLOEXEC);
         fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -324,7 +326,7 @@ void listen_end(struct bridge *b)
     }
 }
 
-/* --- who comes --- */
+/* --- a new client --- */
 
 /* On each link there may be one of a link's own address. */
 static void name_six(const struct sockaddr_in6 *a, char *peer)
@@ -357,7 +359,8 @@ static void name_peer(int fd, const struct sockaddr_storage *a, char *peer)
 
 /* A host that is gone without a word is noticed within 4 s: idle, by these;
    with bytes of ours that it does not acknowledge, by unread.c.
-   (TCP_USER_TIMEOUT ends as well who lives and does not read for a while.) */
+   (TCP_USER_TIMEOUT also ends a client that lives and does not read for a
+   while.) */
 static void set_options(int fd)
 {
     int on = 1, idle = 1, times = 2;
@@ -389,7 +392,7 @@ static void tell_short(const struct bridge *b)
 
     if ((before == 0 || b->now_ns - before >= SHORT_TOLD_NS) &&
         atomic_compare_exchange_strong(&told_ns, &before, b->now_ns))
-        say("no descriptor is left for another client: %s", strerror(errno));
+        say("no descriptor left for another client: %s", strerror(errno));
 }
 
 /* No descriptor is left: for the rest of the moment nobody is asked in. */
@@ -452,7 +455,7 @@ static bool take_one(struct bridge *b, struct listener *l)
     }
     if (!l->local)
         set_options(fd);
-    move_in(b, fd, peer, from);
+    handoff_in(b, fd, peer, from);
     return true;
 }
 

@@ -16,7 +16,7 @@ void listen_end(struct bridge *b);
 
 /* Is that what epoll has told of? */
 bool listen_is(const void *what);
-/* If so, whoever has come is taken in. */
+/* If so, the clients that have come are taken in. */
 bool listen_event(struct bridge *b, void *what);
 
 /* Again, after descriptors were short. */

@@ -59,8 +59,8 @@ static void set_peer(const struct serving *s, struct ask_lock *l, unsigned i)
         write_tag(s, l, i);
 }
 
-/* Who has opened no session is looked for in no circle: enqueue-server does
-   not know them. */
+/* A client without a session is looked for in no cycle: enqueue-server does not
+   know them. */
 static uint32_t flags_of(const struct serving *s)
 {
     bool blind = s->ask->no_deadlock || s->reply.id == NULL;
@@ -88,7 +88,7 @@ static const char *prepare(const struct serving *s, unsigned i)
         l->req.owner = s->ask->locks[0].req.owner;
     }
     if (s->ask->start && s->c->session == NULL)
-        return "start is for those who have said hello";
+        return "start needs a session: say hello first";
     if (s->ask->op == OP_SET && s->ask->has_id == false)
         return "A set needs a reqUUID";
     if (l->req.id != NULL) {
@@ -121,7 +121,7 @@ static const char *limit_of_peer(const struct serving *s)
     if (from->locks + wanted.n > most->peer_locks)
         return "The client's host or user has too many locks";
     if (wanted.reqs[0]->wait_ms != 0 && from->waits >= most->peer_waits)
-        return "Too many requests of the client's host or user wait already";
+        return "The client's host or user has too many waiting requests";
     return NULL;
 }
 
@@ -134,7 +134,9 @@ static const char *limit_met(const struct serving *s)
         return "The session has too many locks";
     if (wanted.reqs[0]->wait_ms != 0 &&
         (session == NULL ? s->c->n_waits : session->n_waits) >= most->waits)
-        return "Too many requests wait already";
+        return "The session or connection has too many waiting requests";
+    if (session != NULL && !held_room(s->b, wanted.n))
+        return held_no_room;
     return limit_of_peer(s);
 }
 
@@ -151,8 +153,8 @@ static void answer_as_before(const struct serving *s, unsigned n)
 }
 
 /* Granted, and gone since; it is not taken a second time. Of a set some may be
-   left, which the session holds, and who had no answer does not know: he is
-   told what to give back. */
+   left, which the session holds, and a client that had no answer does not know:
+   it is told what to give back. */
 static void answer_what_is_left(const struct serving *s, unsigned n)
 {
     unsigned n_left = 0;
@@ -161,7 +163,7 @@ static void answer_what_is_left(const struct serving *s, unsigned n)
         if (wanted.grants[i].handle != 0)
             wanted.grants[n_left++] = wanted.grants[i];
     reply_begin(&s->reply, ENQ_NOTHELD,
-        "the request was granted, and the lock is gone");
+        "The request was granted, but the lock is gone");
     if (n_left > 0)
         reply_grants(s->reply.out, ENQ_OK, wanted.grants, n_left);
     reply_end(&s->reply);
@@ -259,6 +261,8 @@ bool wait_granted(struct bridge *b, const struct wait *w,
         note_loose(b, w->from, grants, w->n);
         return true;
     }
+    if (!held_room(b, w->n))
+        return false;
     for (unsigned i = 0; i < w->n; i++)
         note_held(b, w->session, w->request, i, &w->locks[i], &grants[i]);
     done_note(w->session, &done);

@@ -80,7 +80,7 @@ static void *run(void *context)
         cds_list_add_tail(&look->node, &l->made);
         pthread_mutex_unlock(&l->mutex);
         if (write(l->fd, &one, sizeof(one)) < 0)
-            say("cannot tell of a list that is made");
+            say("cannot report a finished list");
     }
     return NULL;
 }

@@ -17,7 +17,7 @@ void look_ask(struct bridge *b, struct conn *c, const struct ask *ask,
     const struct reply *reply);
 /* Those that nobody makes yet: @c is gone. */
 void look_drop_all(struct bridge *b, struct conn *c);
-/* Answers that are there, to those who asked. */
+/* Answers that are there, to those that asked. */
 void look_take(struct bridge *b);
 
 #endif

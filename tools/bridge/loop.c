@@ -2,6 +2,8 @@
  * loop.c - one round after the other: what has come, what became of it, and
  * then all that is to be said, in one write a connection.
  */
+#include "loop.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -11,11 +13,12 @@
 #include <unistd.h>
 
 #include "conn.h"
-#include "hear.h"
+#include "event.h"
 #include "left.h"
 #include "listen.h"
 #include "look.h"
 #include "peer.h"
+#include "receive.h"
 #include "route.h"
 #include "say.h"
 #include "session.h"
@@ -61,8 +64,8 @@ static void take_signal(struct bridge *b)
     if (read(b->sources[0].fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
         return;
     if (info.ssi_signo == SIGHUP)
-        say("SIGHUP: there is nothing to read again; restart it to change what "
-            "it was told");
+        say("SIGHUP: there is no configuration to reload; restart enq-bridge "
+            "to change its options");
     else
         b->stopping = strsignal((int)info.ssi_signo);
 }
@@ -74,7 +77,7 @@ static void add_source(struct bridge *b, unsigned i, int fd,
 
     b->sources[i] = (struct source){fd, take};
     if (fd < 0 || epoll_ctl(b->epoll, EPOLL_CTL_ADD, fd, &event) != 0)
-        say_die(1, "cannot begin: %s", strerror(errno));
+        say_die(1, "cannot start: %s", strerror(errno));
 }
 
 /* The first loop's alone. */
@@ -89,14 +92,14 @@ static void begin_first(struct bridge *b)
     sigprocmask(SIG_BLOCK, &stop, NULL);
     add_source(b, 0, signalfd(-1, &stop, SFD_CLOEXEC | SFD_NONBLOCK),
         take_signal);
-    add_source(b, 1, enq_fd(b->space), news_take);
+    add_source(b, 1, enq_fd(b->space), event_take);
 }
 
 static void begin(struct bridge *b)
 {
     add_source(b, 2, look_begin(b), look_take);
     if (b->share->n > 1)
-        add_source(b, 3, b->post.fd, post_take);
+        add_source(b, 3, b->mailbox.fd, mailbox_take);
     listen_watch(b);
 }
 
@@ -107,8 +110,8 @@ static bool is_source(const struct bridge *b, const struct source *source)
     return source >= b->sources && source < b->sources + SOURCES;
 }
 
-/* First of all whoever has hung up: what others give back in this round is not
-   to be granted to him. */
+/* First of all the clients that have hung up: what others give back in this
+   round is not to be granted to them. */
 static void take_ends(struct bridge *b, struct epoll_event *events, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -118,7 +121,7 @@ static void take_ends(struct bridge *b, struct epoll_event *events, int n)
             is_source(b, source) || listen_is(source))
             continue;
         events[i].data.ptr = NULL;
-        hear_event(b, source, events[i].events);
+        receive_event(b, source, events[i].events);
     }
 }
 
@@ -135,7 +138,7 @@ static void take(struct bridge *b, struct epoll_event *events, int n)
         if (is_source(b, source))
             source->take(b);
         else if (!listen_event(b, source))
-            hear_event(b, events[i].data.ptr, events[i].events);
+            receive_event(b, events[i].data.ptr, events[i].events);
     }
 }
 
@@ -223,9 +226,9 @@ static void drain(struct bridge *b)
     }
 }
 
-static void open_stop(struct bridge *b, struct letter *letter)
+static void open_stop(struct bridge *b, struct message *message)
 {
-    (void)letter;
+    (void)message;
     b->stopping = b->share->loops[0].stopping;
 }
 
@@ -235,7 +238,7 @@ static void stop_others(struct bridge *first)
 
     for (unsigned i = 1; i < share->n; i++) {
         share->loops[i].stop.open = open_stop;
-        post_send(&share->loops[i], &share->loops[i].stop);
+        mailbox_send(&share->loops[i], &share->loops[i].stop);
     }
     drain(first);
     for (unsigned i = 1; i < share->n; i++)
@@ -247,9 +250,9 @@ static void take_last(struct bridge *first)
 {
     struct share *share = first->share;
 
-    news_take(first);
+    event_take(first);
     for (unsigned i = 0; share->n > 1 && i < share->n; i++)
-        post_take(&share->loops[i]);
+        mailbox_take(&share->loops[i]);
     look_end(first);
 }
 
@@ -266,7 +269,7 @@ static void turn(struct bridge *b)
         b->late_ns = b->now_ns + ROUND_NS;
         b->is_late = false;
         take(b, events, n);
-        hear_behind(b);
+        receive_behind(b);
         wait_drop_more(b);
         conn_flush_all(b);
         tick(b);
@@ -299,7 +302,7 @@ static void start_others(struct share *share)
 
         rc = pthread_create(&b->thread, NULL, run_other, b);
         if (rc != 0)
-            say_die(1, "cannot begin a thread: %s", strerror(rc));
+            say_die(1, "cannot start a thread: %s", strerror(rc));
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }

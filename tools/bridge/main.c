@@ -1,6 +1,6 @@
 /*
  * main.c - enq-bridge: the locks of a space for clients on other hosts, and for
- * those who speak enqueue-server's protocol.
+ * those that speak enqueue-server's protocol.
  */
 #include <errno.h>
 #include <signal.h>
@@ -14,6 +14,7 @@
 #include "bridge.h"
 #include "conn.h"
 #include "left.h"
+#include "loop.h"
 #include "peer.h"
 #include "route.h"
 #include "say.h"
@@ -31,7 +32,7 @@ static void allow_connections(const struct options *o)
         return;
     limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < wanted)
-        say("only %llu descriptors are allowed: so many clients at most",
+        say("only %llu descriptors are allowed: there can be no more clients",
             (unsigned long long)limit.rlim_cur);
 }
 
@@ -94,9 +95,9 @@ static void make_loop(struct share *share, unsigned index,
     b->n_serials = index + 1 - (uint64_t)share->n; /* conn_begin() */
     b->now_ns = bridge_clock();
     b->epoll = epoll_create1(EPOLL_CLOEXEC);
-    b->post.fd = -1;
-    if (b->epoll < 0 || (share->n > 1 && !post_begin(&b->post)))
-        say_die(EX_OSERR, "cannot begin: %s", strerror(errno));
+    b->mailbox.fd = -1;
+    if (b->epoll < 0 || (share->n > 1 && !mailbox_begin(&b->mailbox)))
+        say_die(EX_OSERR, "cannot start: %s", strerror(errno));
     make_room(b);
 }
 
@@ -134,7 +135,7 @@ static void free_loop(struct bridge *b)
     free(b->ask.grants);
     close(b->epoll);
     if (b->share->n > 1)
-        post_end(&b->post);
+        mailbox_end(&b->mailbox);
 }
 
 static void free_all(struct share *share, struct enq *space)

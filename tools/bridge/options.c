@@ -59,18 +59,18 @@ static void help(void)
         "                         another user's: shm:NAME?owner=USER\n"
         "  -l, --listen ADDRESS   tcp:HOST:PORT or unix:/path, several times\n"
         "                         (tcp:127.0.0.1:3721, unix:/run/enq/bridge)\n"
-        "      --space-mode MODE  permissions of a space that is made (0600)\n"
-        "      --make-space       make the space if need be, and end\n"
+        "      --space-mode MODE  permissions of a new space (0600)\n"
+        "      --make-space       make the space if it is missing, and exit\n"
         "      --unix-mode MODE   permissions of the unix socket (0660)\n"
         "      --unix-group NAME  its group\n"
         "      --shared-ids       ids of requests without a session are those\n"
         "                         of the space, not of the client's host\n"
         "      --insecure         listen where other hosts can reach it:\n"
-        "                         whoever does may take and break any lock\n"
-        "  -v, --verbose          say who comes and goes\n"
+        "                         anyone who can may take and break any lock\n"
+        "  -v, --verbose          report who connects and disconnects\n"
         "  -h, --help, -V, --version\n\n"
         "Each option is also $ENQ_BRIDGE_NAME (ENQ_BRIDGE_UNIX_MODE): 1 where "
-        "it has no\nvalue, several addresses separated by blanks. Limits and "
+        "it has no\nvalue, several addresses with blanks between. Limits and "
         "threads:");
     for (size_t i = 0; i < N_LIMITS; i++)
         printf("  --%s N (%lld)\n      %s\n", limits[i].flag,
@@ -89,8 +89,8 @@ static void set_limit(struct options *o, const struct limit *l,
     number = strtoll(value, &end, 10);
     if (end == value || *end != '\0' || errno != 0 || number < l->least ||
         number > l->most)
-        say_die(EX_USAGE, "%s \"%s\": a number from %lld to %lld", from, value,
-            (long long)l->least, (long long)l->most);
+        say_die(EX_USAGE, "%s \"%s\" is not a number from %lld to %lld", from,
+            value, (long long)l->least, (long long)l->most);
     *limit_of(&o->limits, l) = number;
 }
 
@@ -120,14 +120,14 @@ static mode_t mode_from(const char *flag, const char *value)
     unsigned long mode = strtoul(value, &end, 8);
 
     if (end == value || *end != '\0' || mode > 0777)
-        say_die(EX_USAGE, "%s \"%s\": permissions as 0660", flag, value);
+        say_die(EX_USAGE, "%s \"%s\" is not a mode such as 0660", flag, value);
     return (mode_t)mode;
 }
 
 static void add_listener(struct options *o, const char *address)
 {
     if (o->n_listen == LISTENERS_MAX)
-        say_die(EX_USAGE, "more than %d addresses to listen at", LISTENERS_MAX);
+        say_die(EX_USAGE, "more than %d addresses to listen on", LISTENERS_MAX);
     o->listen[o->n_listen++] = address;
 }
 
@@ -261,7 +261,8 @@ void options_take(struct options *o, int argc, char **argv)
     while ((option = getopt_long(argc, argv, "S:l:vhV", all, NULL)) != -1) {
         if (option == '?')
             say_die(EX_USAGE,
-                "\"%s\" is no option, or has no value: see enq-bridge --help",
+                "unknown option \"%s\", or its value is missing: see "
+                "enq-bridge --help",
                 argv[optind - 1]);
         if (option < OPT_LIMIT) {
             set_option(o, option, optarg);
@@ -271,6 +272,6 @@ void options_take(struct options *o, int argc, char **argv)
         set_limit(o, &limits[option - OPT_LIMIT], optarg, from);
     }
     if (optind < argc)
-        say_die(EX_USAGE, "\"%s\" is no option: see enq-bridge --help",
+        say_die(EX_USAGE, "unknown option \"%s\": see enq-bridge --help",
             argv[optind]);
 }

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "wire/names.h"
+
 #define LISTENERS_MAX 16
 
 /*
@@ -16,7 +18,7 @@
  * environment's names and what hello tells.
  */
 #define LIMIT_MAP(X)                                                           \
-    X(request_bytes, "max-request", 65536, 256, 16777216,                      \
+    X(request_bytes, WIRE_max_request, 65536, 256, 16777216,                   \
         "bytes of a request")                                                  \
     X(request_s, "request-time", 10, 1, 3600,                                  \
         "seconds from the first byte of a request to its last")                \
@@ -47,7 +49,7 @@
         "requests that wait, of a connection or session")                      \
     X(locks, "max-locks", 100000, 1, 10000000, "locks of a session")           \
     X(sessions, "max-sessions", 10000, 1, 1000000, "sessions")                 \
-    X(list_entries, "list-max", 100000, 1, 10000000, "entries of a list")      \
+    X(list_entries, WIRE_list_max, 100000, 1, 10000000, "entries of a list")   \
     X(grace_s, "max-grace", 300, 1, 86400,                                     \
         "seconds that a session may outlive its connection")                   \
     X(keepalive_ms, "keepalive", 5000, 100, 3600000,                           \

@@ -32,9 +32,9 @@ static void leave(struct share *share)
         pthread_mutex_unlock(&share->peers.mutex);
 }
 
-/* --- who --- */
+/* --- addresses --- */
 
-/* Whoever has an IPv6 address has the 2^64 of its network. */
+/* A host with an IPv6 address has the 2^64 of its network. */
 static void network_of(const char *name, char out[PEER_BYTES])
 {
     struct in6_addr a;

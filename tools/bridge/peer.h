@@ -29,7 +29,7 @@ void peer_ends_session(struct share *share, struct peer *peer, uint32_t locks);
 
 /*
  * Locks of no session: as none was opened, or as they have outlived it. Such a
- * lock counts for whoever asked for it, until it is gone: given back here, or
+ * lock counts for its asker's address, until it is gone: given back here, or
  * its holder, that is this process, is told so; of one that nobody holds any
  * more nobody is told, so that it is looked for now and then.
  */

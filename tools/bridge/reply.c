@@ -61,19 +61,20 @@ static const char *words(const struct reply *r, int result, const char *why)
 
 void reply_begin(const struct reply *r, int result, const char *why)
 {
-    char begin[] = "{\"RC\":\"?\"", rc;
+    char begin[] = "{" WIRE_KEY(WIRE_RC) "\"?\"", rc;
 
     if (result == ENQ_OK && r->id != NULL) {
-        TEXT_PUT(r->out, "{\"RC\":\"0\",\"RESULT\":0");
+        TEXT_PUT(r->out,
+            "{" WIRE_KEY(WIRE_RC) "\"0\"," WIRE_KEY(WIRE_RESULT) "0");
         return;
     }
     rc = rc_of(r, result);
-    begin[sizeof("{\"RC\":\"") - 1] = rc;
+    begin[sizeof("{" WIRE_KEY(WIRE_RC) "\"") - 1] = rc;
     TEXT_PUT(r->out, begin);
     if (r->id != NULL)
-        text_member_number(r->out, "RESULT", result);
+        text_member_number(r->out, WIRE_RESULT, result);
     if (rc == '4' || (rc != '0' && r->id != NULL))
-        text_member_text(r->out, "MSG", words(r, result, why));
+        text_member_text(r->out, WIRE_MSG, words(r, result, why));
 }
 
 void reply_id(struct text *out, const char *name, const char *id, bool number)
@@ -91,7 +92,7 @@ void reply_end(const struct reply *r)
         TEXT_PUT(r->out, "}");
         return;
     }
-    reply_id(r->out, "reqUUID", r->id, r->id_is_number);
+    reply_id(r->out, WIRE_reqUUID, r->id, r->id_is_number);
     TEXT_PUT(r->out, "}\n");
 }
 
@@ -104,32 +105,32 @@ const char *reply_mode(uint8_t mode)
 
 void reply_blocker(struct text *out, const struct enq_blocker *b)
 {
-    TEXT_PUT(out, ",\"OWNER\":");
+    TEXT_PUT(out, "," WIRE_KEY(WIRE_OWNER));
     text_quote(out, b->owner);
-    TEXT_PUT(out, ",\"BLOCKER\":{\"owner\":");
+    TEXT_PUT(out, "," WIRE_KEY(WIRE_BLOCKER) "{" WIRE_KEY(WIRE_owner));
     text_quote(out, b->owner);
-    text_member_text(out, "id", b->id);
-    text_member_number(out, "pid", b->pid);
-    text_member_text(out, "mode", reply_mode(b->mode));
-    text_member_number(out, "waiting", b->waiting);
+    text_member_text(out, WIRE_id, b->id);
+    text_member_number(out, WIRE_pid, b->pid);
+    text_member_text(out, WIRE_mode, reply_mode(b->mode));
+    text_member_number(out, WIRE_waiting, b->waiting);
     if (b->dying)
-        text_member_number(out, "dying", 1);
-    text_member_number(out, "age", b->age_ms);
-    text_member_number(out, "ttl", b->ttl_left_ms);
-    text_member_number(out, "queue", b->queue);
+        text_member_number(out, WIRE_dying, 1);
+    text_member_number(out, WIRE_age, b->age_ms);
+    text_member_number(out, WIRE_ttl, b->ttl_left_ms);
+    text_member_number(out, WIRE_queue, b->queue);
     TEXT_PUT(out, "}");
 }
 
 void reply_grant(struct text *out, const struct enq_grant *grant)
 {
-    TEXT_PUT(out, ",\"HANDLE\":\"");
+    TEXT_PUT(out, "," WIRE_KEY(WIRE_HANDLE) "\"");
     text_unsigned(out, grant->handle);
-    TEXT_PUT(out, "\",\"TOKEN\":\"");
+    TEXT_PUT(out, "\"," WIRE_KEY(WIRE_TOKEN) "\"");
     text_unsigned(out, grant->token);
     TEXT_PUT(out, "\"");
 }
 
-/* Who stands in the way, if that was told. A lock of nobody may: its owner is
+/* The blocker, if it was told. A lock without an owner may be one: its owner is
    empty, and its id is not. Of a promotion that was lost only the owner is. */
 static bool has_blocker(int result, const struct enq_grant *g)
 {
@@ -144,13 +145,13 @@ void reply_grants(struct text *out, int result, const struct enq_grant *grants,
     unsigned n)
 {
     if (result == ENQ_OK) {
-        text_member(out, "GRANTS");
+        text_member(out, WIRE_GRANTS);
         for (unsigned i = 0; i < n; i++) {
             text_put(out, i == 0 ? "[{" : ",{", 2);
-            TEXT_PUT(out, "\"HANDLE\":\"");
+            TEXT_PUT(out, WIRE_KEY(WIRE_HANDLE) "\"");
             text_unsigned(out, grants[i].handle);
             TEXT_PUT(out, "\"");
-            text_member_big(out, "TOKEN", grants[i].token);
+            text_member_big(out, WIRE_TOKEN, grants[i].token);
             TEXT_PUT(out, "}");
         }
         TEXT_PUT(out, "]");
@@ -159,7 +160,7 @@ void reply_grants(struct text *out, int result, const struct enq_grant *grants,
     for (unsigned i = 0; i < n; i++) {
         if (!has_blocker(result, &grants[i]))
             continue;
-        text_member_number(out, "INDEX", i);
+        text_member_number(out, WIRE_INDEX, i);
         reply_blocker(out, &grants[i].blocker);
         return;
     }
@@ -169,7 +170,7 @@ void reply_grants(struct text *out, int result, const struct enq_grant *grants,
 
 void reply_refuse(struct text *out, const char *why)
 {
-    TEXT_PUT(out, "{\"RC\":\"4\",\"MSG\":");
+    TEXT_PUT(out, "{" WIRE_KEY(WIRE_RC) "\"4\"," WIRE_KEY(WIRE_MSG));
     text_quote(out, why);
     TEXT_PUT(out, "}");
 }
@@ -208,10 +209,10 @@ void reply_result(const struct reply *r, int result,
     if (has_blocker(result, grant) && r->id != NULL)
         reply_blocker(r->out, &grant->blocker);
     else if (r->op == OP_LOCK && rc_of(r, result) == '1')
-        text_member_text(r->out, "OWNER", grant->blocker.owner);
+        text_member_text(r->out, WIRE_OWNER, grant->blocker.owner);
     else if (r->op == OP_PROMOTE && rc_of(r, result) == '2' &&
         has_blocker(result, grant))
-        text_member_text(r->out, "MSG", grant->blocker.owner);
+        text_member_text(r->out, WIRE_MSG, grant->blocker.owner);
     reply_end(r);
 }
 
@@ -221,7 +222,7 @@ void reply_named(const struct reply *r, const struct enq_grant *grant,
     reply_begin(r, ENQ_OK, NULL);
     if (r->id != NULL)
         reply_grant(r->out, grant);
-    text_member_text(r->out, "uuid", id);
+    text_member_text(r->out, WIRE_uuid, id);
     reply_end(r);
 }
 
@@ -229,9 +230,9 @@ void reply_named(const struct reply *r, const struct enq_grant *grant,
 
 void reply_event(struct text *out, const char *kind, int result)
 {
-    TEXT_PUT(out, "{\"EVENT\":");
+    TEXT_PUT(out, "{" WIRE_KEY(WIRE_EVENT));
     text_quote(out, kind);
-    text_member_number(out, "RESULT", result);
+    text_member_number(out, WIRE_RESULT, result);
 }
 
 void reply_event_end(struct text *out)

@@ -1,11 +1,12 @@
 /*
- * route.c - news to the loop that it is for (see route.h).
+ * route.c - each event to the loop that it is for (see route.h).
  */
 #include "route.h"
 
 #include <stdlib.h>
 
-#include "roll.h"
+#include "event.h"
+#include "registry.h"
 #include "say.h"
 #include "wait.h"
 
@@ -15,14 +16,14 @@
 
 /* An event under way, to a loop or to be found one. */
 struct told {
-    struct letter letter;
-    struct table_node early; /* of the roll */
+    struct message message;
+    struct table_node early; /* of the registry */
     struct wait *wait;       /* whose result it is, or NULL */
     struct enq_event event;
 };
 
 /* The first loop's own: what has no receiver, by how many laps ago; and to whom
-   grants went lately. A contended lock has news as soon as it is granted. */
+   grants went lately. A contended lock has events as soon as it is granted. */
 static struct {
     struct cds_list_head doubts[LAPS + 1];
     _Atomic unsigned passing; /* loops that have the lap before them */
@@ -32,18 +33,18 @@ static struct {
     } recent[1 << RECENT_BITS];
 } route;
 
-static void open_told(struct bridge *b, struct letter *letter)
+static void open_told(struct bridge *b, struct message *message)
 {
-    struct told *told = (struct told *)letter;
+    struct told *told = (struct told *)message;
 
-    news_tell(b, told->wait, &told->event);
+    event_tell(b, told->wait, &told->event);
     free(told);
 }
 
-static void open_pass(struct bridge *b, struct letter *letter)
+static void open_pass(struct bridge *b, struct message *message)
 {
     (void)b;
-    (void)letter;
+    (void)message;
     route.passing--;
 }
 
@@ -54,15 +55,15 @@ bool route_begin(struct share *share)
     for (unsigned i = 0; i < share->n; i++)
         share->loops[i].pass.open = open_pass;
     if (share->n > 1)
-        share->roll = roll_make();
-    return share->n == 1 || share->roll != NULL;
+        share->registry = registry_make();
+    return share->n == 1 || share->registry != NULL;
 }
 
 static void forget(struct cds_list_head *doubts)
 {
     struct told *told, *next;
 
-    cds_list_for_each_entry_safe (told, next, doubts, letter.node)
+    cds_list_for_each_entry_safe (told, next, doubts, message.node)
         free(told);
     CDS_INIT_LIST_HEAD(doubts);
 }
@@ -74,16 +75,16 @@ void route_end(struct share *share)
 
     for (unsigned i = 0; i <= LAPS; i++)
         forget(&route.doubts[i]);
-    if (share->roll == NULL)
+    if (share->registry == NULL)
         return;
-    while ((w = roll_any_wait(share->roll)) != NULL)
+    while ((w = registry_any_wait(share->registry)) != NULL)
         wait_free(w);
-    while ((early = roll_any_early(share->roll)) != NULL)
+    while ((early = registry_any_early(share->registry)) != NULL)
         free(TABLE_OF(early, struct told, early));
-    roll_free(share->roll);
+    registry_free(share->registry);
 }
 
-/* --- who is to be told --- */
+/* --- which loop is to be told --- */
 
 static struct recent *recent_of(enq_handle handle)
 {
@@ -102,10 +103,10 @@ static void note_grants(const struct wait *w, const struct enq_event *event)
             (struct recent){grants[i].handle, w->loop};
 }
 
-/* Who has a grant under way finds it there before this. */
+/* A loop with a grant under way finds it there before this. */
 static struct bridge *receiver_of(struct bridge *b, enq_handle handle)
 {
-    struct bridge *loop = roll_find(b->share->roll, handle);
+    struct bridge *loop = registry_find(b->share->registry, handle);
     const struct recent *recent = recent_of(handle);
 
     return loop == NULL && recent->handle == handle ? recent->loop : loop;
@@ -115,28 +116,28 @@ static struct bridge *receiver_of(struct bridge *b, enq_handle handle)
 
 void route_wait(struct bridge *b, struct wait *w, uint64_t ticket)
 {
-    struct table_node *early = roll_wait(b->share->roll, w, ticket);
+    struct table_node *early = registry_wait(b->share->registry, w, ticket);
     struct told *told;
 
     if (early == NULL)
         return;
     told = TABLE_OF(early, struct told, early);
     told->wait = w;
-    post_send(b, &told->letter);
+    mailbox_send(b, &told->message);
 }
 
 static void send(struct bridge *from, struct bridge *to, struct told *told)
 {
     if (to == from)
-        open_told(to, &told->letter);
+        open_told(to, &told->message);
     else
-        post_send(to, &told->letter);
+        mailbox_send(to, &told->message);
 }
 
 static void route_result(struct bridge *b, struct told *told)
 {
     struct wait *w =
-        roll_result(b->share->roll, told->event.ticket, &told->early);
+        registry_result(b->share->registry, told->event.ticket, &told->early);
 
     if (w == NULL)
         return;
@@ -145,14 +146,14 @@ static void route_result(struct bridge *b, struct told *told)
     send(b, w->loop, told);
 }
 
-static void route_news(struct bridge *b, struct told *told)
+static void route_lock_event(struct bridge *b, struct told *told)
 {
     struct bridge *to = receiver_of(b, told->event.grant.handle);
 
     if (to != NULL)
         send(b, to, told);
     else
-        cds_list_add_tail(&told->letter.node, &route.doubts[0]);
+        cds_list_add_tail(&told->message.node, &route.doubts[0]);
 }
 
 void route_event(struct bridge *b, const struct enq_event *event)
@@ -160,15 +161,15 @@ void route_event(struct bridge *b, const struct enq_event *event)
     struct told *told = calloc(1, sizeof(*told));
 
     if (told == NULL) {
-        say("no memory for news");
+        say("out of memory for events");
         return;
     }
-    told->letter.open = open_told;
+    told->message.open = open_told;
     told->event = *event;
     if (event->kind == ENQ_EVENT_RESULT)
         route_result(b, told);
     else
-        route_news(b, told);
+        route_lock_event(b, told);
 }
 
 /* --- laps --- */
@@ -184,17 +185,17 @@ void route_lap_begin(struct bridge *b)
 
     route.passing = share->n - 1;
     for (unsigned i = 1; i < share->n; i++)
-        post_send(&share->loops[i], &share->loops[i].pass);
+        mailbox_send(&share->loops[i], &share->loops[i].pass);
 }
 
 static void decide(struct bridge *b, struct cds_list_head *doubts)
 {
     struct told *told, *next;
 
-    cds_list_for_each_entry_safe (told, next, doubts, letter.node) {
+    cds_list_for_each_entry_safe (told, next, doubts, message.node) {
         struct bridge *to = receiver_of(b, told->event.grant.handle);
 
-        cds_list_del(&told->letter.node);
+        cds_list_del(&told->message.node);
         if (to != NULL)
             send(b, to, told);
         else

@@ -1,17 +1,18 @@
 /*
- * route.h - with several loops: news to the loop that it is for.
+ * route.h - with several loops: each event goes to the loop that it is for.
  *
  * All loops share one attachment to the space, so that it does not matter which
  * of them took a lock, and which gives it back. Its events come to one, the
- * first, in their order. A result is its wait's loop's, news of a held lock its
- * session's loop's (roll.h).
+ * first, in their order. A result is for the loop of its wait, an event of a
+ * held lock for the loop of its session (registry.h).
  *
- * A lock is granted a moment before its loop knows it for held. Where a wait
- * was granted its news follows the result. Else news that comes in this moment,
- * and news of locks of nobody, are not to be told apart: what has no receiver
- * is kept until all loops have gone through their letters twice. Who has been
- * granted a lock has then noted it, be it as the result of a wait that came
- * early. What has none then is nobody's.
+ * A lock is granted a moment before its loop knows that it is held. Where a
+ * wait was granted, the events of the lock follow the result. Otherwise an
+ * event that comes in this moment looks like one of a lock that is nobody's:
+ * an event without a receiver is kept until all loops have gone through their
+ * mailboxes twice. By then a loop whose request was granted has noted it, be it
+ * as the result of a wait that came early. An event that has no receiver then
+ * is nobody's.
  */
 #ifndef BRIDGE_ROUTE_H
 #define BRIDGE_ROUTE_H

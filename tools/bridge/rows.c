@@ -40,7 +40,7 @@ static void put_peer(struct text *out, const char *tag)
 
     memcpy(peer, tag, n);
     peer[n] = '\0';
-    text_member_text(out, "peer", peer);
+    text_member_text(out, WIRE_peer, peer);
 }
 
 /* --- as enqueue-server lists --- */
@@ -61,7 +61,7 @@ static void put_argument(struct text *out, const struct enq_info *i)
         at += bytes + 1;
     }
     joined[n] = '\0';
-    text_member_text(out, "argument", joined);
+    text_member_text(out, WIRE_argument, joined);
 }
 
 /* As JavaScript's toLocaleString() for "en-US". */
@@ -77,7 +77,7 @@ static void put_timestamp(struct text *out, int64_t ms)
     strcpy(all, date);
     strcat(all, ", ");
     strcat(all, time);
-    text_member_text(out, "timestamp", all);
+    text_member_text(out, WIRE_timestamp, all);
 }
 
 static int64_t wall_ms(void)
@@ -88,7 +88,7 @@ static int64_t wall_ms(void)
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-/* As its client calls it: his own as he gave it. Another that he might have
+/* As its client calls it: its own as it gave it. Another that it might have
    given as well has a slash before it (serving_handle()). */
 static void put_id(struct text *out, const struct rows_wish *w, const char *id)
 {
@@ -107,35 +107,35 @@ static void put_id(struct text *out, const struct rows_wish *w, const char *id)
 static void put_old_row(struct text *out, const struct rows_wish *w,
     const struct enq_info *i)
 {
-    TEXT_PUT(out, "{\"uuid\":");
+    TEXT_PUT(out, "{" WIRE_KEY(WIRE_uuid));
     put_id(out, w, i->id);
-    text_member_text(out, "name", i->name);
+    text_member_text(out, WIRE_name, i->name);
     put_argument(out, i);
-    text_member_text(out, "mode", reply_mode(i->mode));
-    text_member_text(out, "owner", i->owner);
-    text_member_number(out, "waitTime", tag_wait_ms(i->peer));
-    text_member_number(out, "timeout", i->ttl_ms);
+    text_member_text(out, WIRE_mode, reply_mode(i->mode));
+    text_member_text(out, WIRE_owner, i->owner);
+    text_member_number(out, WIRE_waitTime, tag_wait_ms(i->peer));
+    text_member_number(out, WIRE_timeout, i->ttl_ms);
     put_timestamp(out, i->waiting ? wall_ms() - i->age_ms : i->granted_ms);
-    text_member_text(out, "state",
-        i->waiting        ? "waiting"
-            : i->dying    ? "dying"
-            : i->orphaned ? "orphaned"
-                          : "held");
-    text_member_big(out, "token", i->token);
-    text_member_number(out, "pid", i->pid);
+    text_member_text(out, WIRE_state,
+        i->waiting        ? WIRE_waiting
+            : i->dying    ? WIRE_dying
+            : i->orphaned ? WIRE_orphaned
+                          : WIRE_held);
+    text_member_big(out, WIRE_token, i->token);
+    text_member_number(out, WIRE_pid, i->pid);
     put_peer(out, i->peer);
     TEXT_PUT(out, "}");
 }
 
 /* --- in full --- */
 
-static const char *const deaths[] = {"release", "lease", "keep"};
+static const char *const deaths[] = WIRE_DEATHS;
 
 static void put_fields(struct text *out, const struct enq_info *i)
 {
     const char *at = i->key;
 
-    text_member(out, "argument");
+    text_member(out, WIRE_argument);
     TEXT_PUT(out, "[");
     for (unsigned f = 0; f < i->fields; f++, at += strlen(at) + 1) {
         if (f > 0)
@@ -157,27 +157,27 @@ static const char *death(const struct enq_info *i)
 
 static void put_row(struct text *out, const struct enq_info *i)
 {
-    TEXT_PUT(out, "{\"handle\":\"");
+    TEXT_PUT(out, "{" WIRE_KEY(WIRE_handle) "\"");
     text_unsigned(out, i->handle);
     TEXT_PUT(out, "\"");
-    text_member_big(out, "token", i->token);
-    text_member_text(out, "id", i->id);
-    text_member_text(out, "name", i->name);
+    text_member_big(out, WIRE_token, i->token);
+    text_member_text(out, WIRE_id, i->id);
+    text_member_text(out, WIRE_name, i->name);
     put_fields(out, i);
-    text_member_number(out, "literal", i->literal);
-    text_member_text(out, "mode", reply_mode(i->mode));
-    text_member_text(out, "owner", i->owner);
-    put_flag(out, "waiting", i->waiting);
-    put_flag(out, "orphaned", i->orphaned);
+    text_member_number(out, WIRE_literal, i->literal);
+    text_member_text(out, WIRE_mode, reply_mode(i->mode));
+    text_member_text(out, WIRE_owner, i->owner);
+    put_flag(out, WIRE_waiting, i->waiting);
+    put_flag(out, WIRE_orphaned, i->orphaned);
     if (i->dying)
-        put_flag(out, "dying", true);
-    text_member_text(out, "onDeath", death(i));
-    text_member_number(out, "pid", i->pid);
+        put_flag(out, WIRE_dying, true);
+    text_member_text(out, WIRE_onDeath, death(i));
+    text_member_number(out, WIRE_pid, i->pid);
     put_peer(out, i->peer);
-    text_member_number(out, "granted", i->granted_ms);
-    text_member_number(out, "age", i->age_ms);
-    text_member_number(out, "timeout", i->ttl_ms);
-    text_member_number(out, "left", i->ttl_left_ms);
+    text_member_number(out, WIRE_granted, i->granted_ms);
+    text_member_number(out, WIRE_age, i->age_ms);
+    text_member_number(out, WIRE_timeout, i->ttl_ms);
+    text_member_number(out, WIRE_left, i->ttl_left_ms);
     TEXT_PUT(out, "}");
 }
 
@@ -207,8 +207,8 @@ static void put_list(const struct reply *r, const struct enq_info *rows,
     size_t n, size_t total)
 {
     reply_begin(r, ENQ_OK, NULL);
-    text_member_number(r->out, "TOTAL", (int64_t)total);
-    text_member(r->out, "LOCKS");
+    text_member_number(r->out, WIRE_TOTAL, (int64_t)total);
+    text_member(r->out, WIRE_LOCKS);
     TEXT_PUT(r->out, "[");
     for (size_t i = 0; i < n; i++) {
         if (i > 0)
@@ -263,15 +263,15 @@ static void put_edges(const struct reply *r, const struct enq_edge *edges,
     size_t n, size_t total)
 {
     reply_begin(r, ENQ_OK, NULL);
-    text_member_number(r->out, "TOTAL", (int64_t)total);
-    text_member(r->out, "EDGES");
+    text_member_number(r->out, WIRE_TOTAL, (int64_t)total);
+    text_member(r->out, WIRE_EDGES);
     TEXT_PUT(r->out, "[");
     for (size_t i = 0; i < n; i++) {
         if (i > 0)
             TEXT_PUT(r->out, ",");
-        TEXT_PUT(r->out, "{\"waiter\":");
+        TEXT_PUT(r->out, "{" WIRE_KEY(WIRE_waiter));
         put_row(r->out, &edges[i].waiter);
-        TEXT_PUT(r->out, ",\"blocker\":");
+        TEXT_PUT(r->out, "," WIRE_KEY(WIRE_blocker));
         put_row(r->out, &edges[i].blocker);
         TEXT_PUT(r->out, "}");
     }
@@ -303,41 +303,16 @@ static void make_graph(struct enq *space, const struct rows_wish *w,
 
 /* --- counters --- */
 
-static void put_counters(struct text *out, const struct enq_stats *s)
+static void put_stats(struct text *out, const struct enq_stats *s)
 {
-#define PUT(name) text_member_number(out, #name, (int64_t)s->name)
-    PUT(layout);
-    PUT(strict);
-    PUT(created_ms);
-    PUT(slots_max);
-    PUT(held);
-    PUT(waiting);
-    PUT(orphaned);
-    PUT(expired);
-    PUT(sessions);
-    PUT(sessions_max);
-    PUT(threads);
-    PUT(threads_max);
-    PUT(bytes_max);
-    PUT(bytes_used);
-    PUT(grants);
-    PUT(refusals);
-    PUT(waits);
-    PUT(wait_grants);
-    PUT(timeouts);
-    PUT(cancels);
-    PUT(releases);
-    PUT(expiries);
-    PUT(promotes);
-    PUT(promotes_refused);
-    PUT(lost);
-    PUT(forced);
-    PUT(overflows);
-    PUT(owner_deaths);
-    PUT(recoveries);
-    PUT(contended);
-    PUT(unlinked);
-#undef PUT
+    TEXT_PUT(out, "{" WIRE_KEY(WIRE_space));
+    text_quote(out, s->space);
+#define TEXT(name) text_member_text(out, #name, s->name);
+#define NUMBER(kind, name) text_member_number(out, #name, (int64_t)s->name);
+    STAT_MAP(TEXT, NUMBER)
+#undef NUMBER
+#undef TEXT
+    TEXT_PUT(out, "}");
 }
 
 static void make_stat(struct enq *space, const struct reply *r)
@@ -347,14 +322,8 @@ static void make_stat(struct enq *space, const struct reply *r)
 
     reply_begin(r, rc, enq_why());
     if (rc == ENQ_OK) {
-        text_member(r->out, "STAT");
-        TEXT_PUT(r->out, "{\"space\":");
-        text_quote(r->out, stats.space);
-        text_member_text(r->out, "uuid", stats.uuid);
-        text_member_text(r->out, "compat", stats.compat);
-        text_member_text(r->out, "overflow_owner", stats.overflow_owner);
-        put_counters(r->out, &stats);
-        TEXT_PUT(r->out, "}");
+        text_member(r->out, WIRE_STAT);
+        put_stats(r->out, &stats);
     }
     reply_end(r);
 }
@@ -368,8 +337,8 @@ static void make_doctor(struct enq *space, const struct reply *r)
     if (report != NULL)
         findings = enq_doctor(space, 0, report, room);
     reply_begin(r, findings < 0 ? findings : ENQ_OK, enq_why());
-    text_member_number(r->out, "FINDINGS", findings);
-    text_member_text(r->out, "REPORT", report == NULL ? "" : report);
+    text_member_number(r->out, WIRE_FINDINGS, findings);
+    text_member_text(r->out, WIRE_REPORT, report == NULL ? "" : report);
     reply_end(r);
     free(report);
 }

@@ -10,7 +10,7 @@
 struct rows_wish {
     char *name, *owner; /* NULL: all */
     size_t most;
-    char peer[PEER_BYTES]; /* whose ids are told as he knows them; "" */
+    char peer[PEER_BYTES]; /* whose ids are told as it knows them; "" */
 };
 
 /* Copies both texts, of which either may be NULL. False: no memory. */

@@ -36,7 +36,7 @@ static void say_line(const char *format, va_list args)
     char *line;
 
     if (vasprintf(&line, format, args) < 0)
-        return say_text("no memory to say what happened");
+        return say_text("out of memory for a message");
     say_text(line);
     free(line);
 }

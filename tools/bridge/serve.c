@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "conn.h"
+#include "handoff.h"
 #include "look.h"
-#include "move.h"
 #include "peer.h"
 #include "say.h"
 #include "session.h"
@@ -18,7 +18,8 @@
 
 /* --- names of locks --- */
 
-/* Ids of who has no session are his host's: two hosts count the same way. */
+/* Ids of a client without a session are its host's: two hosts count the same
+   way. */
 const char *serving_id(const struct serving *s, const char *uuid, char *out)
 {
     bool own = s->c->session == NULL && !s->b->options.shared_ids;
@@ -41,8 +42,8 @@ static bool is_hosts(const char *id)
     return strchr(id, '/') == NULL && strlen(id) != 36;
 }
 
-/* His own, or one that a list has told him: of the space's own ids those that a
-   host might have made have a slash before them there. */
+/* The client's own, or one that a list has told it: of the space's own ids
+   those that a host might have made have a slash before them there. */
 int serving_handle(const struct serving *s, enq_handle *handle)
 {
     char id[ENQ_ID_BYTES];
@@ -123,10 +124,10 @@ static bool is_held_elsewhere(const struct serving *s, enq_handle handle)
 }
 
 /*
- * A session does with its own locks what it likes. Whoever else would change
- * one has to show its token, lest an id that was mistaken, or made twice, ends
- * what another works under. (To end it on purpose there is break.) True: that
- * was said.
+ * A session does with its own locks what it likes. Another client that would
+ * change one has to show its token, lest an id that was mistaken, or made
+ * twice, ends what another works under. (To end it on purpose there is break.)
+ * True: that was said.
  */
 static bool is_anothers(struct serving *s, enq_handle handle, uint64_t token)
 {
@@ -140,7 +141,7 @@ static bool is_anothers(struct serving *s, enq_handle handle, uint64_t token)
         enq_valid(s->b->space, handle) != ENQ_OK)
         return false;
     reply_result(&s->reply, ENQ_NOTHELD, NULL,
-        "the lock is another session's: its TOKEN is needed (or break it)");
+        "The lock belongs to another session: give its TOKEN, or break it");
     return true;
 }
 
@@ -243,8 +244,8 @@ static void serve_valid(struct serving *s)
         rc = enq_valid(s->b->space, handle);
     reply_begin(&s->reply, rc, enq_why());
     if (rc == ENQ_OK && held_look(s->b, handle, &token, &mode)) {
-        text_member_big(s->reply.out, "TOKEN", token);
-        text_member_text(s->reply.out, "MODE", reply_mode(mode));
+        text_member_big(s->reply.out, WIRE_TOKEN, token);
+        text_member_text(s->reply.out, WIRE_MODE, reply_mode(mode));
     }
     reply_end(&s->reply);
 }
@@ -256,7 +257,7 @@ static void serve_find(struct serving *s)
 
     reply_begin(&s->reply, rc, enq_why());
     if (rc == ENQ_OK)
-        text_member_big(s->reply.out, "HANDLE", handle);
+        text_member_big(s->reply.out, WIRE_HANDLE, handle);
     reply_end(&s->reply);
 }
 
@@ -267,7 +268,7 @@ static void serve_id(struct serving *s)
 
     reply_begin(&s->reply, rc, enq_why());
     if (rc == ENQ_OK)
-        text_member_text(s->reply.out, "lockUUID", id);
+        text_member_text(s->reply.out, WIRE_lockUUID, id);
     reply_end(&s->reply);
 }
 
@@ -285,7 +286,7 @@ static int adopt(const struct serving *s, const char *id,
 }
 
 /* By a bridge that was gone before it could say so? Then its client asks for
-   what he has. */
+   what it has. */
 static bool has_adopted(const struct serving *s, const char *id,
     struct enq_grant *grant)
 {
@@ -315,6 +316,10 @@ static void serve_adopt(struct serving *s)
     if (has_adopted(s, id, &grant)) {
         reply_result(&s->reply, ENQ_OK, &grant, NULL);
         serving_done(s, ENQ_OK, &grant);
+        return;
+    }
+    if (s->c->session != NULL && !held_room(s->b, 1)) {
+        reply_full(&s->reply, held_no_room);
         return;
     }
     rc = adopt(s, id, &grant);
@@ -377,7 +382,7 @@ static void serve_cancel(struct serving *s)
         w == NULL ? ENQ_NOTHELD : enq_cancel(s->b->space, w->by_ticket.key);
 
     reply_result(&s->reply, rc, NULL,
-        w == NULL ? "no such request waits" : NULL);
+        w == NULL ? "No request with this ticket is pending" : NULL);
 }
 
 /* --- sessions --- */
@@ -388,13 +393,13 @@ static void tell_session(struct serving *s, const struct joined *joined)
     struct text *out = s->reply.out;
 
     reply_begin(&s->reply, ENQ_OK, NULL);
-    text_member_text(out, "SESSION", joined->id);
-    text_member_number(out, "VERSION", PROTOCOL_VERSION);
-    text_member_number(out, "GRACE", session->grace_ms);
-    text_member_number(out, "KEEPALIVE", s->b->options.limits.keepalive_ms);
-    text_member(out, "RESUMED");
+    text_member_text(out, WIRE_SESSION, joined->id);
+    text_member_number(out, WIRE_VERSION, PROTOCOL_VERSION);
+    text_member_number(out, WIRE_GRACE, session->grace_ms);
+    text_member_number(out, WIRE_KEEPALIVE, s->b->options.limits.keepalive_ms);
+    text_member(out, WIRE_RESUMED);
     text_put(out, joined->resumed ? "true" : "false", joined->resumed ? 4 : 5);
-    TEXT_PUT(out, ",\"LIMITS\":{\"window\":64");
+    TEXT_PUT(out, "," WIRE_KEY(WIRE_LIMITS) "{" WIRE_KEY(WIRE_window) "64");
     options_tell(&s->b->options.limits, out);
     TEXT_PUT(out, "}");
     reply_end(&s->reply);
@@ -403,7 +408,7 @@ static void tell_session(struct serving *s, const struct joined *joined)
 static bool hello_is_late(const struct serving *s)
 {
     return s->c->session != NULL || s->c->n_waits > 0 ||
-        (s->c->n_looks > 0 && move_is_due(s)); /* they are made for here */
+        (s->c->n_looks > 0 && handoff_is_due(s)); /* they are made for here */
 }
 
 /* What is too long is refused, with any request, and never cut: two owners
@@ -425,13 +430,14 @@ static void serve_hello(struct serving *s)
     else if (hello_is_late(s))
         reply_wrong(&s->reply, "hello must be the first request");
     else if (s->ask->secret != NULL && s->ask->secret[0] != '\0')
-        /* who has one believes that it is asked for */
-        reply_wrong(&s->reply, "No tokens are checked here: hello without");
+        /* a client that has one believes that it is asked for */
+        reply_wrong(&s->reply,
+            "This bridge checks no tokens: say hello without one");
     else if (owner_is_long(s))
         reply_result(&s->reply, -36, NULL, /* ENAMETOOLONG */
             "The owner is longer than 127 bytes");
-    else if (move_is_due(s))
-        move_begin(s);
+    else if (handoff_is_due(s))
+        handoff_begin(s);
     else if ((full = session_join(s->b, s->c, s->ask, &joined)) != NULL)
         reply_full(&s->reply, full);
     else

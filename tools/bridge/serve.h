@@ -1,5 +1,6 @@
 /*
- * serve.h - between serve.c and its operations.
+ * serve.h - the requests of a connection, and what serve.c and the files of its
+ * operations share.
  */
 #ifndef BRIDGE_SERVE_H
 #define BRIDGE_SERVE_H
@@ -40,5 +41,11 @@ void serve_set(struct serving *s);
    not be kept. */
 bool wait_granted(struct bridge *b, const struct wait *w,
     const struct enq_grant *grants);
+
+/* A request that is whole: its values, and the bytes in which they lie. */
+void serve(struct bridge *b, struct conn *c, struct scan_value *values,
+    char *bytes);
+/* One that lies in b->ask. */
+void serve_asked(struct bridge *b, struct conn *c);
 
 #endif

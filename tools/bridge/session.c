@@ -7,11 +7,12 @@
 #include <sys/random.h>
 
 #include "conn.h"
-#include "hear.h"
+#include "handoff.h"
 #include "left.h"
-#include "move.h"
+#include "loop.h"
 #include "peer.h"
-#include "roll.h"
+#include "receive.h"
+#include "registry.h"
 #include "say.h"
 #include "tag.h"
 #include "wait.h"
@@ -53,7 +54,7 @@ static bool make_own_id(const struct bridge *b, char id[SESSION_BYTES],
         if (!make_id(id))
             return false;
         tag_name(id, name);
-    } while (move_home(b, tag_heir(name)) != b->index);
+    } while (handoff_home(b, tag_heir(name)) != b->index);
     return true;
 }
 
@@ -143,14 +144,14 @@ const char *session_join(struct bridge *b, struct conn *c,
     struct session *s;
 
     if (!resume(b, ask, joined->id, &s))
-        return "The session cannot be taken over now: hello again, later";
+        return "The session cannot be taken over now: say hello again later";
     joined->resumed = s != NULL;
     if (s == NULL)
         s = begin(b, c, ask, joined->id);
     if (s == NULL)
         return c->from->sessions >= b->options.limits.peer_sessions
-            ? "There are too many sessions of the client's host or user"
-            : "There are too many sessions";
+            ? "The client's host or user has too many sessions"
+            : "The bridge has too many sessions";
     if (ask->owner != NULL) /* the table does not know it */
         strcpy(s->owner, ask->owner);
     attach(b, s, c);
@@ -159,7 +160,7 @@ const char *session_join(struct bridge *b, struct conn *c,
     return NULL;
 }
 
-/* From now, and not from when the round began: a client counts from when he
+/* From now, and not from when the round began: a client counts from when it
    sent what was answered in it. */
 static int64_t grace_end(const struct session *s)
 {
@@ -233,7 +234,7 @@ static void forget(struct bridge *b, struct session *s)
 
 void session_end(struct bridge *b, struct session *s)
 {
-    say_more("session %s of %s is over", s->name, s->peer);
+    say_more("session %s of %s has ended", s->name, s->peer);
     if (s->conn != NULL)
         part(b, s);
     wait_drop_all(b, &s->waits);
@@ -270,7 +271,7 @@ void session_tick(struct bridge *b)
             session_end(b, s);
     cds_list_for_each_entry_safe (s, next, &b->joined, node)
         if (b->now_ns - s->conn->heard_ns > silent_ns &&
-            !hear_has_more(s->conn)) {
+            !receive_has_more(s->conn)) {
             say_more("%s has been silent for too long", s->peer);
             conn_end(b, s->conn);
         }
@@ -288,26 +289,27 @@ struct held *held_find(struct bridge *b, enq_handle handle)
 /* Most are held for a moment only: some are kept for the next. */
 #define SPARE_MOST 1024u
 
-static struct held *held_make(struct bridge *b)
-{
-    struct held *h;
+const char held_no_room[] = "The bridge has no memory for more locks";
 
-    if (cds_list_empty(&b->spare))
-        return malloc(sizeof(*h));
-    h = cds_list_first_entry(&b->spare, struct held, node);
-    cds_list_del(&h->node);
-    b->n_spare--;
-    return h;
+bool held_room(struct bridge *b, unsigned n)
+{
+    while (b->n_spare < n) {
+        struct held *h = malloc(sizeof(*h));
+
+        if (h == NULL)
+            return false;
+        b->n_spare++;
+        cds_list_add(&h->node, &b->spare);
+    }
+    return true;
 }
 
-bool held_add(struct bridge *b, struct session *s, const struct held *what)
+void held_add(struct bridge *b, struct session *s, const struct held *what)
 {
-    struct held *h = held_make(b);
+    struct held *h = cds_list_first_entry(&b->spare, struct held, node);
 
-    if (h == NULL) {
-        enq_unlock(b->space, what->handle, what->token);
-        return false;
-    }
+    cds_list_del(&h->node);
+    b->n_spare--;
     *h = *what;
     h->session = s;
     cds_list_add_tail(&h->node, &s->held);
@@ -316,20 +318,19 @@ bool held_add(struct bridge *b, struct session *s, const struct held *what)
         peer_count(b->share, &s->from->locks, 1);
     table_add(&b->held, &h->by_handle, h->handle);
     table_add(&b->requests, &h->by_request, h->request);
-    if (b->share->roll != NULL) {
-        roll_add(b, h);
+    if (b->share->registry != NULL) {
+        registry_add(b, h);
         if (enq_valid(b->space, h->handle) == ENQ_NOTHELD)
             held_remove(b, h); /* by another loop, which did not find it here */
     }
-    return true;
 }
 
 void held_remove(struct bridge *b, struct held *h)
 {
     table_remove(&b->held, &h->by_handle);
     table_remove(&b->requests, &h->by_request);
-    if (b->share->roll != NULL)
-        roll_remove(b, h);
+    if (b->share->registry != NULL)
+        registry_remove(b, h);
     cds_list_del(&h->node);
     h->session->n_held--;
     if (h->session->from != NULL)
@@ -347,8 +348,8 @@ void held_change(struct bridge *b, enq_handle handle, uint64_t token,
 {
     struct held *h = held_find(b, handle);
 
-    if (h == NULL && b->share->roll != NULL)
-        roll_change(b->share->roll, handle, token, mode);
+    if (h == NULL && b->share->registry != NULL)
+        registry_change(b->share->registry, handle, token, mode);
     if (h == NULL)
         return;
     if (token != 0)
@@ -362,8 +363,8 @@ void held_gone(struct bridge *b, enq_handle handle)
 
     if (h != NULL)
         held_remove(b, h);
-    else if (b->share->roll != NULL)
-        roll_gone(b->share->roll, handle);
+    else if (b->share->registry != NULL)
+        registry_gone(b->share->registry, handle);
     if (h == NULL)
         peer_lost_lock(b->share, handle);
 }
@@ -373,8 +374,8 @@ bool held_look(struct bridge *b, enq_handle handle, uint64_t *token,
 {
     const struct held *h = held_find(b, handle);
 
-    if (h == NULL && b->share->roll != NULL)
-        return roll_look(b->share->roll, handle, token, mode);
+    if (h == NULL && b->share->registry != NULL)
+        return registry_look(b->share->registry, handle, token, mode);
     if (h == NULL)
         return false;
     *token = h->token;

@@ -53,8 +53,12 @@ void session_tick(struct bridge *b);
 /* --- locks --- */
 
 struct held *held_find(struct bridge *b, enq_handle handle);
-/* False: no memory; the lock is given back. */
-bool held_add(struct bridge *b, struct session *s, const struct held *what);
+/* Before locks are asked for: is there memory for so many more? A lock that is
+   granted can always be noted then, and nobody is told of one that is not. */
+bool held_room(struct bridge *b, unsigned n);
+extern const char held_no_room[]; /* in words */
+/* There is room for it. */
+void held_add(struct bridge *b, struct session *s, const struct held *what);
 void held_remove(struct bridge *b, struct held *h);
 
 /* By whatever client, of whatever loop's session, if any: another mode, with

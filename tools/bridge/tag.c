@@ -162,11 +162,11 @@ static bool read_point(const char **at)
 
 static bool read_death(const char **at, struct tag_found *tag)
 {
-    char letter = **at;
-    const char *plain = strchr(deaths, letter),
-               *delayed = strchr(delayed_deaths, letter);
+    char message = **at;
+    const char *plain = strchr(deaths, message),
+               *delayed = strchr(delayed_deaths, message);
 
-    if (letter == '\0' || (plain == NULL && delayed == NULL))
+    if (message == '\0' || (plain == NULL && delayed == NULL))
         return false;
     ++*at;
     tag->delayed = plain == NULL;

@@ -8,18 +8,18 @@
 #include "bridge.h"
 
 /*
- * Whoever tells a session's id is given the session. So nobody but its client
- * has the id: the table, and all that we say, have the session's name, which is
- * made of the id by SHA-1. By that a bridge, this one or the next, knows who
- * comes back; from a name nobody gets to the id.
+ * A client that tells a session's id is given the session. So nobody but its
+ * client has the id: the table, and all that we say, have the session's name,
+ * which is made of the id by SHA-1. By that a bridge, this one or the next,
+ * knows the client that comes back; from a name nobody gets to the id.
  */
 extern const char tag_letters[]; /* 64, that names and ids are made of */
 void tag_name(const char *id, char name[SESSION_BYTES]);
 
 /* What a session adopts was made by somebody else, and has no such text: of it
    a number tells (enq_adopt_for), which is the first ten letters of the name.
-   Whoever finds somebody's 60 bits again could have adopted the lock as well.
- */
+   An attacker that finds those 60 bits again could have adopted the lock as
+   well. */
 #define HEIR_BYTES 11 /* as a text, with its zero */
 uint64_t tag_heir(const char *name);
 bool tag_is_heir(uint64_t heir);

@@ -79,7 +79,7 @@ static const char *judge(const struct bridge *b, const struct conn *c)
     if (ms >= b->options.limits.read_s * 1000)
         return "has read nothing for too long";
     if (ms >= VANISHED_MS && has_vanished(c))
-        return "acknowledges nothing: its host has vanished";
+        return "acknowledges nothing: its host is gone";
     return NULL;
 }
 
@@ -137,7 +137,7 @@ static size_t unread_of_all(const struct share *share)
     return unread;
 }
 
-/* Of those who leave something unread each may have as much; this at least. */
+/* Of those that leave something unread each may have as much; this at least. */
 #define PART_LEAST 4096u
 
 void unread_limit(struct bridge *b)

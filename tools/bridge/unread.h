@@ -2,10 +2,10 @@
  * unread.h - connections with bytes of ours on their way: does anybody take
  * them?
  *
- * Who reads, however slowly, is served. Who takes nothing for --read-time is
- * cut off; and within 4 s whose host has vanished, so that what we send is not
- * acknowledged. The kernel's own TCP_USER_TIMEOUT cannot tell these two apart:
- * it also counts while a living host's window is closed.
+ * A client that reads, however slowly, is served. One that takes nothing for
+ * --read-time is cut off; and within 4 s one whose host has vanished, so that
+ * what we send is not acknowledged. The kernel's own TCP_USER_TIMEOUT cannot
+ * tell these two apart: it also counts while a living host's window is closed.
  */
 #ifndef BRIDGE_UNREAD_H
 #define BRIDGE_UNREAD_H
@@ -24,11 +24,11 @@ static inline void unread_note(struct bridge *b, struct conn *c, size_t n)
 
 void unread_forget(struct conn *c);
 
-/* Now and then: who has come further, and who is cut off. */
+/* Now and then: which has come further, and which is cut off. */
 void unread_tick(struct bridge *b);
 
-/* What all clients have not read is more than may be: whoever has more of it
-   than his part is cut off. */
+/* What all clients have not read is more than may be: a client that has more of
+   it than its part is cut off. */
 void unread_limit(struct bridge *b);
 
 #endif

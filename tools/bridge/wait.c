@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "loop.h"
 #include "peer.h"
 #include "route.h"
 
@@ -55,7 +56,7 @@ void wait_begin(struct bridge *b, struct wait *w, uint64_t ticket,
     w->loop = b;
     w->from = w->session != NULL ? w->session->from : c->from;
     peer_count(b->share, &w->from->waits, 1);
-    if (b->share->roll != NULL)
+    if (b->share->registry != NULL)
         route_wait(b, w, ticket);
     else
         table_add(&b->waits, &w->by_ticket, ticket);
@@ -115,7 +116,7 @@ void wait_drop_more(struct bridge *b)
 }
 
 /* Each has a result still, which nobody will be told; a lock that came in this
-   very moment is given back then (news.c). Of very many some are cancelled in
+   very moment is given back then (event.c). Of very many some are cancelled in
    this round. */
 void wait_drop_all(struct bridge *b, struct cds_list_head *waits)
 {

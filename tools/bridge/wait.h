@@ -1,5 +1,5 @@
 /*
- * wait.h - requests that wait: started ones, and who wants their results.
+ * wait.h - requests that wait: started ones, and what wants their results.
  */
 #ifndef BRIDGE_WAIT_H
 #define BRIDGE_WAIT_H

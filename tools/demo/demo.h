@@ -1,7 +1,7 @@
 /*
  * demo.h - the nouns of enq-demo, and what its files offer each other.
  *
- * stage   the lock space of this run, the shared page, and who is on it
+ * stage   the lock space of this run, the shared page, and the actors on it
  * actor   a process with one owner that does what the story tells it
  *         (the remote one comes by TCP)
  * worker  a process of the rush: does what chance tells it, at full speed

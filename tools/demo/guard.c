@@ -9,7 +9,7 @@
 
 const struct object objects[OBJECTS] = {
     [OBJECT_HOT] = {"product", "Computer", 0, 1},
-    {"product", "Desk", 1, 1},
+    {"product", "Async", 1, 1},
     {"product", "Lamp", 2, 1},
     {"product", "Chair", 3, 1},
     {"customer", "Miller", 4, 1},

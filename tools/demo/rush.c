@@ -98,7 +98,7 @@ static int kill_holder(struct stage *st)
     say("Worker %c (process %d) is killed with SIGKILL while it holds product "
         "[Computer].",
         (int)('A' + st->workers - 1), (int)pid);
-    say("Worker %c, who waited for it, has the lock %s after the kill.",
+    say("Worker %c, which waited for it, has the lock %s after the kill.",
         (int)('A' + atomic_load(&p->heir)),
         show_ns(took, sizeof(took), p->heir_ns - p->kill_ns));
     return 0;
@@ -179,7 +179,7 @@ static void say_sums(struct stage *st, const struct tally *sum, double seconds)
     say_latency(st, sum->longest_ns);
 }
 
-/* No write may have been lost: the counters agree with those who counted. */
+/* No write may have been lost: the counters agree with the workers' counts. */
 static void writes_agree(struct stage *st, const struct tally *sum)
 {
     uint64_t all = 0;

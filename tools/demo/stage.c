@@ -147,7 +147,7 @@ static void end_child(pid_t *pid)
     *pid = 0;
 }
 
-/* Whoever is still there did not leave when told, or we are in a hurry. */
+/* Those still there did not leave when told, or we are in a hurry. */
 void stage_end(struct stage *st)
 {
     if (st->page == NULL)

@@ -74,11 +74,11 @@ int scene_generic(struct stage *st)
     struct actor *c = &st->page->actors[2];
 
     say_scene("C wants all products at once: product [@]");
-    if (actor_do(a, lock_order("product", "Desk", ENQ_MODE_E, 0)) != 0 ||
+    if (actor_do(a, lock_order("product", "Async", ENQ_MODE_E, 0)) != 0 ||
         actor_do(c, lock_order("product", "@", ENQ_MODE_E, 0)) != 0)
         return -1;
-    expect(st->page, refused_by(c, a), "[@] is refused while [Desk] is held");
-    say("A holds product [Desk], so C is told that %s is in the way.",
+    expect(st->page, refused_by(c, a), "[@] is refused while [Async] is held");
+    say("A holds product [Async], so C is told that %s is in the way.",
         c->answer.grant.blocker.owner);
     if (give_back(st, a) != 0 ||
         actor_do(c, lock_order("product", "@", ENQ_MODE_E, 0)) != 0 ||

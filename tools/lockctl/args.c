@@ -250,8 +250,8 @@ static int take_program(struct parser *p)
         p->at++;
     else if (p->at < p->argc && p->argv[p->at][0] == '-')
         return say_usage(p->cli,
-            "option %s must come before the object; a program of that name "
-            "after --",
+            "option %s must come before the object; write a program of that "
+            "name after --",
             p->argv[p->at]);
     while (p->at < p->argc)
         keep_operand(p);
@@ -291,10 +291,10 @@ static int check_number(const struct cli *cli)
     if (cli->help || cli->version)
         return DONE;
     if (cli->n_operands < command->least)
-        return say_usage(cli, "too few words: %s %s", command->name,
+        return say_usage(cli, "too few arguments: %s %s", command->name,
             command->operands);
     if (command->most >= 0 && cli->n_operands > command->most)
-        return say_usage(cli, "\"%s\" is one word too many",
+        return say_usage(cli, "\"%s\" is one argument too many",
             cli->operand[command->most]);
     return DONE;
 }

@@ -17,39 +17,39 @@
 #include "text.h"
 
 #define NOTICE_AFTER_MS 300
-#define BEATS_PER_TTL 3 /* two may be missed */
+#define HEARTBEATS_PER_TTL 3 /* two may be missed */
 
 /* The lease --------------------------------------------------------------- */
 
 static int say_late_heartbeat(const struct ask *ask)
 {
-    char beat[32], ttl[32];
+    char heartbeat[32], ttl[32];
 
-    text_duration(beat, sizeof(beat), ask->heartbeat_ms);
-    text_duration(ttl, sizeof(ttl), ask->ttl_ms);
+    text_time(heartbeat, sizeof(heartbeat), ask->heartbeat_ms);
+    text_time(ttl, sizeof(ttl), ask->ttl_ms);
     return say_usage(ask->cli,
-        "a heartbeat each %s comes too late for a ttl of %s: give a longer "
-        "--ttl, or a shorter --heartbeat",
-        beat, ttl);
+        "a heartbeat of %s comes too late for a ttl of %s: give a longer --ttl "
+        "or a shorter --heartbeat",
+        heartbeat, ttl);
 }
 
 int ask_lease(struct ask *ask, int64_t ttl_ms, bool by_itself)
 {
     const struct cli *cli = ask->cli;
-    bool beats = cli->heartbeat_ms > 0;
+    bool heartbeats = cli->heartbeat_ms > 0;
 
-    ask->heartbeat_ms = beats ? cli->heartbeat_ms : 0;
-    ask->ttl_ms = beats ? cli->heartbeat_ms * BEATS_PER_TTL : ttl_ms;
+    ask->heartbeat_ms = heartbeats ? cli->heartbeat_ms : 0;
+    ask->ttl_ms = heartbeats ? cli->heartbeat_ms * HEARTBEATS_PER_TTL : ttl_ms;
     if (cli->ttl_ms != 0)
         ask->ttl_ms = cli->ttl_ms;
-    if (beats && ask->ttl_ms == ENQ_FOREVER)
+    if (heartbeats && ask->ttl_ms == ENQ_FOREVER)
         return say_usage(cli,
-            "a heartbeat renews a ttl, and --ttl none is none: leave one of "
-            "the two out");
-    if (beats && ask->heartbeat_ms >= ask->ttl_ms)
+            "a heartbeat renews a ttl, and --ttl none means no ttl: leave one "
+            "of them out");
+    if (heartbeats && ask->heartbeat_ms >= ask->ttl_ms)
         return say_late_heartbeat(ask);
     if (by_itself && cli->heartbeat_ms == 0 && ask->ttl_ms != ENQ_FOREVER)
-        ask->heartbeat_ms = ask->ttl_ms / BEATS_PER_TTL;
+        ask->heartbeat_ms = ask->ttl_ms / HEARTBEATS_PER_TTL;
     return DONE;
 }
 
@@ -121,7 +121,7 @@ static void say_waiting(const struct queue *q)
     say("waiting for %s, %s; Ctrl-C gives up", ask->object[at].spec, holder);
 }
 
-static void say_notice(struct queue *q)
+static void say_lock_event(struct queue *q)
 {
     if (q->notice_at_ms == 0 || system_now_ms() < q->notice_at_ms)
         return;
@@ -137,7 +137,7 @@ static int notice_in_ms(const struct queue *q)
     return left > 0 ? (int)left : 0;
 }
 
-/* An event has no words of its own but for whom it names. */
+/* An event has no words of its own except the owner that it names. */
 static void explain(struct ask *ask, int result)
 {
     const char *spec = ask->object[ask->at].spec;
@@ -145,8 +145,8 @@ static void explain(struct ask *ask, int result)
     ask->result = result;
     if (result == ENQ_CANCELLED)
         text_format(ask->why, sizeof(ask->why),
-            "the request for %s was cancelled: somebody unlocked or broke "
-            "it while it waited",
+            "the request for %s was cancelled: it was unlocked or broken "
+            "while it waited",
             spec);
     else
         text_format(ask->why, sizeof(ask->why), "%s: %s", spec,
@@ -176,7 +176,7 @@ static bool take_result(struct queue *q)
     return rc != ENQ_PENDING;
 }
 
-/* False: nothing more will be heard of it. */
+/* False: nothing more will be told of it. */
 static bool give_up(struct queue *q, int signal)
 {
     q->ask->signal = signal;
@@ -197,7 +197,7 @@ static void wait_for_result(struct queue *q)
         bool ends = signal_ends(seen.number) && ask->signal == 0;
         if (ends && !give_up(q, seen.number))
             return;
-        say_notice(q);
+        say_lock_event(q);
     }
 }
 

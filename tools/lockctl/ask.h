@@ -56,13 +56,13 @@ void ask_end(struct ask *ask);
 int ask_lock(struct ask *ask, const struct signals *signals);
 
 /*
- * ask_news - what has happened to the lock since the last time, once
+ * ask_events - what has happened to the lock since the last time, once
  * events_fd is readable: told as the user has asked for it (-v, --json).
  *
  * Returns ENQ_OK while all are held, else why one (ask->at) is gone, in words
  * in ask->why.
  */
-int ask_news(struct ask *ask);
+int ask_events(struct ask *ask);
 
 /* Gives back what is held: ENQ_OK, or what it was that was not (enq_why()). */
 int ask_unlock(struct ask *ask);

@@ -121,7 +121,7 @@ static uint64_t read_stat(FILE *f, const char *name)
     return 0;
 }
 
-/* Of what is used files can make way, but for what is shared memory. */
+/* Of what is used, files can make way, except those in shared memory. */
 static void look_at(const struct version *v, const struct place *place,
     const char *group, struct cgroup_memory *nearest)
 {

@@ -185,20 +185,20 @@ const struct command adopt_command = {
     .act = adopt_act,
 };
 
+/* For people: a program that asked for JSON has the id, and can list it. */
 static int show_victim(const struct cli *cli, const struct rows *rows,
     enq_handle handle)
 {
     const struct row *row = rows_find(rows, handle);
 
-    if (row != NULL) {
+    if (row != NULL && !cli->json) {
         struct row copy = {.info = row->info};
         struct row *top = &copy;
         table_print(cli, &top, 1);
         fflush(stdout);
     }
     return say_usage(cli,
-        "this would break %s for whoever holds it: say "
-        "--confirm=%s to do it",
+        "this would break %s for its holder: confirm it with --confirm=%s",
         cli->operand[0], cli->operand[0]);
 }
 

@@ -71,8 +71,8 @@ static void send_signal(const struct child *child, int number)
 }
 
 /* What has left the program's group, or ignores INT as a shell's "&" does, is
-   still to be ended by whoever waits for it. But it does not hear of a hang-up,
-   which is why it has left. */
+   still to be ended by the one that waits for it. But it is not told of a
+   hang-up, which is why it has left. */
 static void end_rest(int number)
 {
     if (number == SIGINT || number == SIGQUIT || number == SIGTERM)
@@ -115,11 +115,11 @@ void child_kill(const struct child *child)
         kill(child->pid, SIGKILL);
 }
 
-/* Where /proc does not show who there is, the group will do. */
+/* Where /proc does not show the processes, the group will do. */
 static void end_politely(const struct child *child)
 {
     if (tree_signal(SIGTERM, 0) >= 0) {
-        tree_signal(SIGCONT, 0); /* the stopped cannot hear TERM */
+        tree_signal(SIGCONT, 0); /* the stopped do not receive TERM */
         return;
     }
     send_signal(child, SIGTERM);

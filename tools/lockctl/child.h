@@ -41,8 +41,8 @@ void child_look(struct child *child);
 /* As the kernel would if we were killed; what it has started goes on. */
 void child_kill(const struct child *child);
 
-/* TERM to all, and KILL to whoever is left after `grace_ms`. Returns when all
-   are gone. */
+/* TERM to all, and KILL to those that are left after `grace_ms`. Returns when
+   all are gone. */
 void child_end(struct child *child, int64_t grace_ms,
     const struct signals *signals);
 

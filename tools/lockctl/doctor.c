@@ -202,7 +202,7 @@ static int doctor_act(struct cli *cli)
     struct doctor *d = calloc(1, sizeof(*d));
 
     if (d == NULL) {
-        say("no memory");
+        say("out of memory");
         return FAILED;
     }
     d->cli = cli;

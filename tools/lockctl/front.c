@@ -71,7 +71,7 @@ static void take_life_fd(struct front *front)
 
 /* The two ----------------------------------------------------------------- */
 
-/* Whoever looks for "lockctl" by its name finds the front. What it writes to a
+/* A search for "lockctl" by name finds the front. What the guardian writes to a
    terminal does not stop it. */
 static void become_guardian(pid_t front)
 {
@@ -123,8 +123,8 @@ static void note_end(void *context, pid_t pid, int status)
 static int guardian_was_killed(struct front *front,
     const struct signals *signals, const char *name)
 {
-    say("the guardian (pid %d) was ended by signal %d; ending %s",
-        (int)front->guardian, WTERMSIG(front->status), name);
+    say("signal %d ended the guardian (pid %d); ending %s",
+        WTERMSIG(front->status), (int)front->guardian, name);
     tree_end(signals, note_end, front);
     return RUN_FAILED;
 }

@@ -2,8 +2,8 @@
  * front.h - lockctl run is two processes.
  *
  * The front is the one that was started: it passes signals on, and the exit
- * code. The guardian, its child, has the lock and the program. So whoever kills
- * lockctl kills the front, and the lock is guarded still; and where the
+ * code. The guardian, its child, has the lock and the program. So a signal that
+ * kills lockctl kills the front, and the lock is guarded still; and where the
  * guardian is killed, the front ends what it has left, and keeps the lock until
  * then by a copy of its life descriptor (enq_life_fd).
  *

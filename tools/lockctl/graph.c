@@ -1,5 +1,5 @@
 /*
- * graph.c - lockctl graph: who waits for whom, and the circles in it.
+ * graph.c - lockctl graph: who waits for whom, and the cycles in it.
  *
  * enq_graph() takes part in the space (it looks at each request under the
  * words of its key), so that the attachment is no read-only one.
@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "circle.h"
 #include "commands.h"
+#include "cycle.h"
 #include "object.h"
 
 static int no_memory(size_t n)
 {
-    say("no memory for a graph of %zu edges", n);
+    say("out of memory for a graph of %zu edges", n);
     return FAILED;
 }
 
@@ -39,51 +39,51 @@ static int fetch(const struct cli *cli, struct enq *e, struct graph *graph)
     }
 }
 
-static int find_circles(struct graph *graph)
+static int find_cycles(struct graph *graph)
 {
-    graph->circle = calloc(graph->n + 1, sizeof(graph->circle[0]));
-    if (graph->circle == NULL ||
-        !circles_find(graph->edges, graph->n, graph->circle, &graph->n_circles))
+    graph->cycle = calloc(graph->n + 1, sizeof(graph->cycle[0]));
+    if (graph->cycle == NULL ||
+        !cycles_find(graph->edges, graph->n, graph->cycle, &graph->n_cycles))
         return no_memory(graph->n);
     return DONE;
 }
 
-/* A circle goes through many objects: it is kept as a whole. Those that are
+/* A cycle goes through many objects: it is kept as a whole. Those that are
    left are numbered anew. */
 static int keep_object(struct graph *graph, const struct object *object)
 {
-    uint32_t *number = calloc(graph->n_circles + 1, sizeof(number[0])), n = 0;
+    uint32_t *number = calloc(graph->n_cycles + 1, sizeof(number[0])), n = 0;
     size_t kept = 0;
 
     if (number == NULL)
         return no_memory(graph->n);
     for (size_t i = 0; i < graph->n; i++) {
-        uint32_t circle = graph->circle[i];
-        if (circle != 0 && number[circle] == 0 &&
+        uint32_t cycle = graph->cycle[i];
+        if (cycle != 0 && number[cycle] == 0 &&
             object_selects(object, &graph->edges[i].waiter))
-            number[circle] = ++n;
+            number[cycle] = ++n;
     }
     for (size_t i = 0; i < graph->n; i++) {
-        uint32_t circle = number[graph->circle[i]];
-        if (circle == 0 && !object_selects(object, &graph->edges[i].waiter))
+        uint32_t cycle = number[graph->cycle[i]];
+        if (cycle == 0 && !object_selects(object, &graph->edges[i].waiter))
             continue;
         graph->edges[kept] = graph->edges[i];
-        graph->circle[kept++] = circle;
+        graph->cycle[kept++] = cycle;
     }
     free(number);
     graph->n = kept;
-    graph->n_circles = n;
+    graph->n_cycles = n;
     return DONE;
 }
 
-/* By circle, owner and place. */
+/* By cycle, owner and place. */
 static int naming_order(const void *a, const void *b, void *arg)
 {
     const struct graph *graph = arg;
     size_t x = *(const size_t *)a, y = *(const size_t *)b;
 
-    if (graph->circle[x] != graph->circle[y])
-        return graph->circle[x] < graph->circle[y] ? -1 : 1;
+    if (graph->cycle[x] != graph->cycle[y])
+        return graph->cycle[x] < graph->cycle[y] ? -1 : 1;
     int order =
         strcmp(graph->edges[x].waiter.owner, graph->edges[y].waiter.owner);
     return order != 0 ? order : (x > y) - (x < y);
@@ -91,11 +91,11 @@ static int naming_order(const void *a, const void *b, void *arg)
 
 static bool is_named(const struct graph *graph, size_t x, size_t y)
 {
-    return graph->circle[x] == graph->circle[y] &&
+    return graph->cycle[x] == graph->cycle[y] &&
         strcmp(graph->edges[x].waiter.owner, graph->edges[y].waiter.owner) == 0;
 }
 
-/* Which edge of a circle is the first of its owner? */
+/* Which edge of a cycle is the first of its owner? */
 static int find_names(struct graph *graph)
 {
     size_t *order = calloc(graph->n + 1, sizeof(order[0]));
@@ -115,13 +115,13 @@ static int find_names(struct graph *graph)
     return DONE;
 }
 
-void graph_each_owner(const struct graph *graph, uint32_t circle,
+void graph_each_owner(const struct graph *graph, uint32_t cycle,
     void (*see)(const char *owner, bool first))
 {
     bool first = true;
 
     for (size_t i = 0; i < graph->n; i++) {
-        if (graph->circle[i] != circle || !graph->names[i])
+        if (graph->cycle[i] != cycle || !graph->names[i])
             continue;
         see(graph->edges[i].waiter.owner, first);
         first = false;
@@ -140,7 +140,7 @@ static int show(const struct cli *cli, const struct graph *graph)
         graph_text(graph);
     if (rc != DONE)
         return rc;
-    return cli->fail && graph->n_circles > 0 ? DEADLOCKED : DONE;
+    return cli->fail && graph->n_cycles > 0 ? DEADLOCKED : DONE;
 }
 
 static int graph_act(struct cli *cli)
@@ -151,7 +151,7 @@ static int graph_act(struct cli *cli)
     int rc = DONE;
 
     if (cli->dot && cli->json)
-        return say_usage(cli, "--dot and --json are two forms: leave one out");
+        return say_usage(cli, "give --dot or --json, not both");
     if (cli->name != NULL)
         rc = object_parse(cli, cli->name, &object);
     if (rc == DONE)
@@ -160,7 +160,7 @@ static int graph_act(struct cli *cli)
         return rc;
     rc = fetch(cli, e, &graph);
     if (rc == DONE)
-        rc = find_circles(&graph);
+        rc = find_cycles(&graph);
     if (rc == DONE && cli->name != NULL)
         rc = keep_object(&graph, &object);
     if (rc == DONE)
@@ -168,7 +168,7 @@ static int graph_act(struct cli *cli)
     if (rc == DONE)
         rc = show(cli, &graph);
     free(graph.names);
-    free(graph.circle);
+    free(graph.cycle);
     free(graph.edges);
     enq_close(e);
     return rc;

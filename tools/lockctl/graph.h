@@ -10,10 +10,10 @@
 
 struct graph {
     struct enq_edge *edges;
-    uint32_t *circle; /* of each edge: its circle's number, 0: none */
-    bool *names;      /* it is the first of its circle and its waiter's owner */
+    uint32_t *cycle; /* of each edge: its cycle's number, 0: none */
+    bool *names;     /* it is the first of its cycle and its waiter's owner */
     size_t n;
-    uint32_t n_circles;
+    uint32_t n_cycles;
 };
 
 void graph_text(const struct graph *graph);
@@ -21,9 +21,9 @@ void graph_text(const struct graph *graph);
 int graph_dot(const struct graph *graph);
 void graph_json(const struct graph *graph);
 
-/* The owners of a circle, each once, in the order of its edges: calls `see`
+/* The owners of a cycle, each once, in the order of its edges: calls `see`
    for each. */
-void graph_each_owner(const struct graph *graph, uint32_t circle,
+void graph_each_owner(const struct graph *graph, uint32_t cycle,
     void (*see)(const char *owner, bool first));
 
 #endif

@@ -19,30 +19,30 @@ static void json_owner(const char *owner, bool first)
     json_string(owner);
 }
 
-static void json_circles(const struct graph *graph)
+static void json_cycles(const struct graph *graph)
 {
-    json_key("circles");
+    json_key("cycles");
     json_open('[');
-    for (uint32_t circle = 1; circle <= graph->n_circles; circle++) {
+    for (uint32_t cycle = 1; cycle <= graph->n_cycles; cycle++) {
         json_open('{');
-        json_key_number("circle", circle);
+        json_key_number("cycle", cycle);
         json_key("owners");
         json_open('[');
-        graph_each_owner(graph, circle, json_owner);
+        graph_each_owner(graph, cycle, json_owner);
         json_close(']');
         json_close('}');
     }
     json_close(']');
 }
 
-static void json_edge(const struct enq_edge *edge, uint32_t circle)
+static void json_edge(const struct enq_edge *edge, uint32_t cycle)
 {
     json_break();
     json_open('{');
     json_key_string("because", edge->blocker.waiting ? "before" : "has");
-    json_key("circle");
-    if (circle != 0)
-        json_number(circle);
+    json_key("cycle");
+    if (cycle != 0)
+        json_number(cycle);
     else
         json_null();
     json_key("waiter");
@@ -55,12 +55,12 @@ static void json_edge(const struct enq_edge *edge, uint32_t circle)
 void graph_json(const struct graph *graph)
 {
     json_open('{');
-    json_key_bool("deadlock", graph->n_circles > 0);
-    json_circles(graph);
+    json_key_bool("deadlock", graph->n_cycles > 0);
+    json_cycles(graph);
     json_key("edges");
     json_open('[');
     for (size_t i = 0; i < graph->n; i++)
-        json_edge(&graph->edges[i], graph->circle[i]);
+        json_edge(&graph->edges[i], graph->cycle[i]);
     json_close(']');
     json_close('}');
     json_end();
@@ -72,7 +72,7 @@ void graph_json(const struct graph *graph)
    nobody is one for each entry. */
 struct end {
     const struct enq_info *info;
-    uint32_t circle;
+    uint32_t cycle;
     size_t at; /* edge * 2, + 1 the blocker's */
 };
 
@@ -100,14 +100,14 @@ static void dot_text(const char *clean)
     }
 }
 
-static void dot_node(size_t number, const char *owner, bool in_circle)
+static void dot_node(size_t number, const char *owner, bool in_cycle)
 {
     char clean[TEXT_BYTES];
 
     text_quoted(clean, sizeof(clean), owner);
     printf("  n%zu [label=\"", number);
-    dot_text(owner[0] != '\0' ? clean : "nobody by name");
-    printf("\"%s];\n", in_circle ? ", color=red, penwidth=2" : "");
+    dot_text(owner[0] != '\0' ? clean : "an unnamed owner");
+    printf("\"%s];\n", in_cycle ? ", color=red, penwidth=2" : "");
 }
 
 /* Prints the nodes; number[] tells that of each end. */
@@ -118,16 +118,16 @@ static void dot_nodes(struct end *ends, size_t n, size_t *number)
     qsort(ends, n, sizeof(ends[0]), end_order);
     for (size_t i = 0; i < n; n_nodes++) {
         const struct end *first = &ends[i];
-        bool in_circle = false;
+        bool in_cycle = false;
         for (; i < n && end_order(first, &ends[i]) == 0; i++) {
             number[ends[i].at] = n_nodes;
-            in_circle = in_circle || ends[i].circle != 0;
+            in_cycle = in_cycle || ends[i].cycle != 0;
         }
-        dot_node(n_nodes, first->info->owner, in_circle);
+        dot_node(n_nodes, first->info->owner, in_cycle);
     }
 }
 
-static void dot_edge(const struct enq_edge *edge, uint32_t circle,
+static void dot_edge(const struct enq_edge *edge, uint32_t cycle,
     const size_t *number)
 {
     char spec[KEY_SPEC_BYTES], age[32];
@@ -146,7 +146,7 @@ static void dot_edge(const struct enq_edge *edge, uint32_t circle,
         edge->blocker.waiting ? "behind" : "held:", row_mode(&edge->blocker));
     dot_text(spec);
     printf("\"%s%s];\n", edge->blocker.waiting ? ", style=dashed" : "",
-        circle != 0 ? ", color=red, penwidth=2" : "");
+        cycle != 0 ? ", color=red, penwidth=2" : "");
 }
 
 static bool dot_body(const struct graph *graph)
@@ -157,20 +157,20 @@ static bool dot_body(const struct graph *graph)
 
     for (size_t i = 0; ok && i < graph->n; i++) {
         const struct enq_edge *edge = &graph->edges[i];
-        uint32_t circle = graph->circle[i];
-        ends[2 * i] = (struct end){&edge->waiter, circle, 2 * i};
-        ends[2 * i + 1] = (struct end){&edge->blocker, circle, 2 * i + 1};
+        uint32_t cycle = graph->cycle[i];
+        ends[2 * i] = (struct end){&edge->waiter, cycle, 2 * i};
+        ends[2 * i + 1] = (struct end){&edge->blocker, cycle, 2 * i + 1};
     }
     if (ok)
         dot_nodes(ends, 2 * graph->n, number);
     for (size_t i = 0; ok && i < graph->n; i++)
-        dot_edge(&graph->edges[i], graph->circle[i], &number[2 * i]);
+        dot_edge(&graph->edges[i], graph->cycle[i], &number[2 * i]);
     free(number);
     free(ends);
     return ok;
 }
 
-static void dot_circle_owner(const char *owner, bool first)
+static void dot_cycle_owner(const char *owner, bool first)
 {
     if (!first)
         printf(", ");
@@ -181,9 +181,9 @@ static void dot_circle_owner(const char *owner, bool first)
 static void dot_title(const struct graph *graph)
 {
     printf("  label=\"");
-    for (uint32_t circle = 1; circle <= graph->n_circles; circle++) {
-        printf("deadlock (red): a circle of ");
-        graph_each_owner(graph, circle, dot_circle_owner);
+    for (uint32_t cycle = 1; cycle <= graph->n_cycles; cycle++) {
+        printf("deadlock (red): a cycle of ");
+        graph_each_owner(graph, cycle, dot_cycle_owner);
         printf("\\n");
     }
     printf("%s\";\n", graph->n == 0 ? "nobody waits" : "");
@@ -197,6 +197,6 @@ int graph_dot(const struct graph *graph)
     printf("}\n");
     if (ok)
         return DONE;
-    say("no memory for a graph of %zu edges", graph->n);
+    say("out of memory for a graph of %zu edges", graph->n);
     return FAILED;
 }

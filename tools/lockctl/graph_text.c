@@ -1,5 +1,5 @@
 /*
- * graph_text.c - the graph for people: who waits, below it who is in the way.
+ * graph_text.c - the graph for people: the waiters, below each its blockers.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,14 +10,14 @@
 #include "system.h"
 #include "text.h"
 
-#define BLOCKERS_SHOWN 5 /* of a request; those of a circle always */
+#define BLOCKERS_SHOWN 5 /* of a request; those of a cycle always */
 
 static void put_owner(const char *owner)
 {
     char clean[TEXT_BYTES];
 
     text_quoted(clean, sizeof(clean), owner);
-    fputs(owner[0] != '\0' ? clean : "nobody by name", stdout);
+    fputs(owner[0] != '\0' ? clean : "an unnamed owner", stdout);
 }
 
 static void put_process(int32_t pid)
@@ -54,31 +54,31 @@ static void put_blocker(const struct graph *graph, size_t i)
 {
     const struct enq_info *blocker = &graph->edges[i].blocker;
 
-    put_line(graph->circle[i] != 0 ? "  * " : "    ", blocker,
-        blocker->waiting ? "waits before it:" : "has it:");
+    put_line(graph->cycle[i] != 0 ? "  * " : "    ", blocker,
+        blocker->waiting ? "waits ahead:" : "has it:");
 }
 
 /* The edges of one request, from `begin` on; where they end. */
 static size_t put_request(const struct graph *graph, size_t begin)
 {
     const struct enq_edge *edges = graph->edges;
-    bool in_circle = false;
+    bool in_cycle = false;
     size_t end = begin, n_plain = 0;
 
     for (; end < graph->n &&
          edges[end].waiter.handle == edges[begin].waiter.handle;
          end++)
-        in_circle = in_circle || graph->circle[end] != 0;
-    put_line(in_circle ? "* " : "  ", &edges[begin].waiter, "waits for");
+        in_cycle = in_cycle || graph->cycle[end] != 0;
+    put_line(in_cycle ? "* " : "  ", &edges[begin].waiter, "waits for");
     for (size_t i = begin; i < end; i++)
-        if (graph->circle[i] != 0 || n_plain++ < BLOCKERS_SHOWN)
+        if (graph->cycle[i] != 0 || n_plain++ < BLOCKERS_SHOWN)
             put_blocker(graph, i);
     if (n_plain > BLOCKERS_SHOWN)
         printf("    and %zu more in its way\n", n_plain - BLOCKERS_SHOWN);
     return end;
 }
 
-static void put_circle_owner(const char *owner, bool first)
+static void put_cycle_owner(const char *owner, bool first)
 {
     if (!first)
         printf(", ");
@@ -91,9 +91,9 @@ void graph_text(const struct graph *graph)
         printf("nobody waits\n");
     for (size_t i = 0; i < graph->n;)
         i = put_request(graph, i);
-    for (uint32_t circle = 1; circle <= graph->n_circles; circle++) {
-        printf("deadlock (*): these wait for each other in a circle: ");
-        graph_each_owner(graph, circle, put_circle_owner);
+    for (uint32_t cycle = 1; cycle <= graph->n_cycles; cycle++) {
+        printf("deadlock (*): these wait for each other in a cycle: ");
+        graph_each_owner(graph, cycle, put_cycle_owner);
         printf("\n");
     }
 }

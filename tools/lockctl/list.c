@@ -13,7 +13,7 @@
 
 static int no_memory(void)
 {
-    say("no memory for a list of this length");
+    say("out of memory for a list of this length");
     return FAILED;
 }
 

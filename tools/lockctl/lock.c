@@ -59,8 +59,8 @@ static void print_text(const struct ask *ask)
         printf("%s %" PRIu64 "\n", ask->id[i], ask->grant[i].token);
 }
 
-/* What the user gets first: the lock. Who reads it may wait for it. A lock
-   whose id nobody got to know is given back. */
+/* What the user gets first: the lock. A reader of the output may wait for it. A
+   lock whose id nobody got to know is given back. */
 static int print_lock(struct ask *ask)
 {
     char text[512];
@@ -74,8 +74,7 @@ static int print_lock(struct ask *ask)
     if (fflush(stdout) == 0 && !ferror(stdout))
         return DONE;
     ask_unlock(ask);
-    say("gave %s back, as its id cannot be told",
-        ask_text(ask, text, sizeof(text)));
+    say("released %s: cannot write its id", ask_text(ask, text, sizeof(text)));
     return FAILED;
 }
 
@@ -88,7 +87,7 @@ static int gone(struct ask *ask, int result)
     ask_unlock(ask); /* the rest of a set */
 
     if (!is_end || ask->cli->verbose)
-        say("%s %s: %s", is_end ? "done with" : "lost",
+        say("%s %s: %s", is_end ? "released" : "lost",
             ask->object[ask->at].spec, ask->why);
     if (is_end)
         return DONE;
@@ -102,14 +101,14 @@ static int stay(struct ask *ask, const struct signals *signals)
 
     for (;;) {
         struct signal_seen seen = signals_wait(signals, ask->events_fd, -1);
-        int result = ask_news(ask);
+        int result = ask_events(ask);
         if (result != ENQ_OK)
             return gone(ask, result);
         if (!signal_ends(seen.number))
             continue;
         ask_unlock(ask);
         if (ask->cli->verbose)
-            say("gave %s back: %s", ask_text(ask, text, sizeof(text)),
+            say("released %s: %s", ask_text(ask, text, sizeof(text)),
                 strsignal(seen.number));
         return SIGNALLED + seen.number;
     }
@@ -154,8 +153,8 @@ static int lock_act(struct cli *cli)
 }
 
 static const struct opt lock_opts[] = {
-    OPT('a', "also", "OBJ",
-        "lock this one as well, all or none; may be repeated", set_also),
+    OPT('a', "also", "OBJ", "lock this one too, all or none; may be repeated",
+        set_also),
     OPT('m', "mode", "MODE", "S, E (the default), X or O", set_mode),
     OPT_AS_IS('o', "owner", "OWNER",
         "the owner; default: $ENQ_OWNER, or user@host:pid", owner),

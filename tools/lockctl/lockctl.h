@@ -113,7 +113,7 @@ int say_refusal(const struct cli *cli, const struct refusal *refusal);
 /* The same for a call that failed in this thread just now. */
 int say_why(const struct cli *cli, int result);
 
-/* "held by A (mode E, pid 4711 worker) for 2m10s, ttl 12m50s left". */
+/* "locked by A (mode E, 2 min 10 s, pid 4711 worker, ttl 12 min 50 s left)". */
 void say_blocker_text(char *out, size_t n, const struct enq_blocker *blocker);
 
 int status_of(int result);

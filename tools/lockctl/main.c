@@ -104,7 +104,7 @@ static int run_command_line(struct cli *cli, int argc, char **argv)
         return DONE;
     }
     if (cli->command == NULL)
-        return say_usage(cli, "which command?");
+        return say_usage(cli, "give a command");
     return cli->command->act(cli);
 }
 

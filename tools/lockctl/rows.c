@@ -27,7 +27,7 @@ static bool make_rows(struct rows *rows, size_t n)
 
 static int say_no_memory(size_t n)
 {
-    say("no memory for a list of %zu locks: narrow it by an object or an "
+    say("out of memory for a list of %zu locks: narrow it by an object or an "
         "owner",
         n);
     return FAILED;

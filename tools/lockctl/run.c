@@ -43,9 +43,8 @@ static void tell_of_rest(struct run *run)
     char text[512];
 
     run->told = true;
-    say("%s has ended with %d; what it has started runs on, under %s",
-        run->child.name, run->child.status,
-        ask_text(&run->ask, text, sizeof(text)));
+    say("%s ended with %d; what it started runs on, under %s", run->child.name,
+        run->child.status, ask_text(&run->ask, text, sizeof(text)));
 }
 
 /* The kernel has sent it, as the front is dead: killed. */
@@ -81,7 +80,7 @@ static int guard(struct run *run)
             return ENQ_OK;
         if (ms >= 0 && seen.number == 0)
             tell_of_rest(run);
-        int rc = ask_news(&run->ask);
+        int rc = ask_events(&run->ask);
         if (rc != ENQ_OK)
             return rc;
     }
@@ -153,8 +152,8 @@ static bool share_life(struct run *run)
     int fd = enq_life_fd(run->ask.e);
 
     if (fd < 0 && fd != -EOPNOTSUPP) {
-        say("cannot keep the lock for what %s will start: %s",
-            run->cli->operand[1], enq_why());
+        say("cannot keep the lock for what %s starts: %s", run->cli->operand[1],
+            enq_why());
         return false;
     }
     run->child.life_fd = fd < 0 ? -1 : fd;
@@ -239,8 +238,8 @@ static int run_act(struct cli *cli)
 }
 
 static const struct opt run_opts[] = {
-    OPT('a', "also", "OBJ",
-        "lock this one as well, all or none; may be repeated", set_also),
+    OPT('a', "also", "OBJ", "lock this one too, all or none; may be repeated",
+        set_also),
     OPT('m', "mode", "MODE", "S, E (the default), X or O", set_mode),
     OPT_AS_IS('o', "owner", "OWNER",
         "the owner; default: $ENQ_OWNER, or user@host:pid", owner),

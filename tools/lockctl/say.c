@@ -107,8 +107,7 @@ static void holder_process(char *out, size_t n, int32_t pid, bool dying)
     char command[SYSTEM_COMMAND_BYTES], name[TEXT_BYTES];
 
     if (dying) {
-        text_format(out, n, "pid %d, dying: killed, and still in the kernel",
-            (int)pid);
+        text_format(out, n, "pid %d killed but not ended", (int)pid);
     } else if (pid == 0) {
         snprintf(out, n, "process gone");
     } else if (system_command(pid, command)) {
@@ -123,7 +122,7 @@ static void holder_ttl(char *out, size_t n, const struct enq_blocker *blocker)
 {
     char left[32];
 
-    text_duration(left, sizeof(left), blocker->ttl_left_ms);
+    text_time(left, sizeof(left), blocker->ttl_left_ms);
     if (blocker->ttl_left_ms == ENQ_FOREVER)
         snprintf(out, n, ", no ttl");
     else
@@ -134,15 +133,15 @@ void say_blocker_text(char *out, size_t n, const struct enq_blocker *blocker)
 {
     char age[32], process[512], ttl[48] = "", owner[TEXT_BYTES];
 
-    text_duration(age, sizeof(age), blocker->age_ms);
+    text_time(age, sizeof(age), blocker->age_ms);
     holder_process(process, sizeof(process), blocker->pid, blocker->dying != 0);
     if (!blocker->waiting)
         holder_ttl(ttl, sizeof(ttl), blocker);
     text_quoted(owner, sizeof(owner), blocker->owner);
-    text_format(out, n, "%s by %s (mode %c, %s) for %s%s",
-        blocker->waiting ? "waited for" : "held",
-        owner[0] != '\0' ? owner : "nobody by name", mode_letter(blocker->mode),
-        process, age, ttl);
+    text_format(out, n, "%s by %s (mode %c, %s, %s%s)",
+        blocker->waiting ? "awaited" : "locked",
+        owner[0] != '\0' ? owner : "an unnamed owner",
+        mode_letter(blocker->mode), age, process, ttl);
 }
 
 /* Refusals ---------------------------------------------------------------- */
@@ -201,20 +200,17 @@ static void blocked_message(char *out, size_t n, const struct refusal *refusal)
     say_blocker_text(holder, sizeof(holder), blocker);
     if (blocker->queue > 0)
         snprintf(queue, sizeof(queue), "; %u waiting", blocker->queue);
-    if (refusal->object == NULL)
-        text_format(out, n, "%s; it is %s%s", refusal->why, holder, queue);
-    else
-        text_format(out, n, "%s%s is %s%s",
-            refusal->result == ENQ_TIMEDOUT ? "wait time over: " : "",
-            refusal->object, holder, queue);
+    text_format(out, n, "%s%s is %s%s",
+        refusal->result == ENQ_TIMEDOUT ? "timed out: " : "", refusal->object,
+        holder, queue);
 }
 
-/* The circle is libenq's to tell; whoever reads it wants to know what next. */
+/* The cycle is libenq's to tell; its reader wants to know what next. */
 static void deadlock_message(char *out, size_t n, const struct refusal *refusal)
 {
     text_format(out, n,
-        "%s; so waiting would never end: give back what others wait for, "
-        "then ask again (\"lockctl graph\" shows who waits)",
+        "%s; unlock what others wait for, then ask again (\"lockctl graph\" "
+        "shows who waits)",
         refusal->why);
 }
 
@@ -223,7 +219,7 @@ int say_refusal(const struct cli *cli, const struct refusal *refusal)
     bool program_prints = cli->command->starts_program;
     char message[LINE_BYTES];
 
-    if (names_blocker(refusal))
+    if (names_blocker(refusal) && refusal->object != NULL)
         blocked_message(message, sizeof(message), refusal);
     else if (refusal->result == ENQ_DEADLOCK)
         deadlock_message(message, sizeof(message), refusal);
@@ -251,18 +247,17 @@ static int say_no_space(const struct cli *cli)
     struct refusal refusal = {.result = -ENOENT, .why = why};
 
     text_format(why, sizeof(why),
-        "%s; it comes into being with the first \"lockctl lock\", "
-        "\"lockctl run\" or enq_open() on it",
+        "%s: the first \"lockctl lock\", \"lockctl run\" or enq_open() makes "
+        "it",
         enq_why());
     return say_refusal(cli, &refusal);
 }
 
-/* A socket that is not there: no lock brings it into being. */
-static bool is_bridge(const struct cli *cli)
+static bool space_begins(const struct cli *cli, const char *with)
 {
     const char *space = cli->space != NULL ? cli->space : getenv("ENQ_SPACE");
 
-    return space != NULL && strncmp(space, "unix:", 5) == 0;
+    return space != NULL && strncmp(space, with, strlen(with)) == 0;
 }
 
 int space_open(const struct cli *cli, uint32_t flags, struct enq **out)
@@ -270,9 +265,13 @@ int space_open(const struct cli *cli, uint32_t flags, struct enq **out)
     struct enq_open_opts opts = {.size = sizeof(opts), .flags = flags};
     int rc = enq_open(out, cli->space, &opts);
 
+    if (space_begins(cli, "tcp:"))
+        system_is_elsewhere();
     if (rc == ENQ_OK)
         return DONE;
-    if (rc == -ENOENT && (flags & ENQ_OPEN_EXISTING) != 0 && !is_bridge(cli))
+    /* A socket that is not there: no lock brings it into being. */
+    if (rc == -ENOENT && (flags & ENQ_OPEN_EXISTING) != 0 &&
+        !space_begins(cli, "unix:"))
         return say_no_space(cli);
     return say_why(cli, rc);
 }

@@ -101,7 +101,7 @@ static void print_text(const struct enq_stats *s)
     print_line("compat", s->compat);
     print_line("fair", s->strict != 0 ? "strict" : "bypass");
     if (s->unlinked != 0)
-        print_line("unlinked", "yes: its name is gone, no new grants");
+        print_line("unlinked", "yes: its name is gone, it takes no new locks");
     for (size_t i = 0; i < N_COUNTERS; i++)
         printf("%-18s%" PRIu64 "\n", counters[i].name, counter(s, i));
     if (s->overflow_owner[0] != '\0')
@@ -113,7 +113,7 @@ static void print_text(const struct enq_stats *s)
 struct series {
     const struct cli *cli;
     struct enq_stats before;
-    int n_lines;
+    int n_buckets;
 };
 
 static double rate(const struct series *r, uint64_t before, uint64_t now)
@@ -125,7 +125,7 @@ static void print_rates(struct series *r, const struct enq_stats *now)
 {
     const struct enq_stats *was = &r->before;
 
-    if (r->n_lines++ % TITLE_EVERY == 0)
+    if (r->n_buckets++ % TITLE_EVERY == 0)
         printf("%10s %10s %12s %12s %12s %12s %12s\n", "HELD", "WAITING",
             "GRANTS/s", "RELEASES/s", "REFUSALS/s", "WAITS/s", "EXPIRIES/s");
     printf("%10" PRIu64 " %10" PRIu64 " %12.1f %12.1f %12.1f %12.1f %12.1f\n",

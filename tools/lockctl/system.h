@@ -13,6 +13,9 @@
    is no safer to print than an owner's. */
 bool system_command(int32_t pid, char out[SYSTEM_COMMAND_BYTES]);
 
+/* From now on numbers of processes are another host's: none has a name here. */
+void system_is_elsewhere(void);
+
 /* Names are remembered, for a long list names the same few again and again;
    a number that was looked up long ago may be another process's. */
 void system_forget(void);

@@ -174,7 +174,7 @@ static int check_column(const struct cli *cli, const char *name)
         return DONE;
     for (size_t i = 0; i < N_COLUMNS; i++)
         guess_try(&guess, columns[i].name);
-    return say_usage(cli, "there is no column \"%s\"%s", name,
+    return say_usage(cli, "unknown column \"%s\"%s", name,
         guess_text(&guess, ""));
 }
 

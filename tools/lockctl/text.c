@@ -214,6 +214,24 @@ void text_duration(char *out, size_t n, int64_t ms)
             (int)(s / 3600 % 24));
 }
 
+void text_time(char *out, size_t n, int64_t ms)
+{
+    long long s = ms / 1000, tenth = ms % 1000 / 100;
+
+    if (ms < 1000)
+        snprintf(out, n, "%lld ms", (long long)ms);
+    else if (s < 10 && tenth != 0)
+        snprintf(out, n, "%lld.%lld s", s, tenth);
+    else if (s < 60)
+        snprintf(out, n, "%lld s", s);
+    else if (s < 3600)
+        snprintf(out, n, "%lld min %lld s", s / 60, s % 60);
+    else if (s < 86400)
+        snprintf(out, n, "%lld h %lld min", s / 3600, s / 60 % 60);
+    else
+        snprintf(out, n, "%lld d %lld h", s / 86400, s / 3600 % 24);
+}
+
 void text_wall_clock(char *out, size_t n, int64_t ms)
 {
     time_t s = (time_t)(ms / 1000);

@@ -48,6 +48,10 @@ size_t text_width(const char *clean);
 /* "312ms", "12s", "2m10s", "3h05m", "2d04h"; "none" for ENQ_FOREVER. */
 void text_duration(char *out, size_t n, int64_t ms);
 
+/* The same in a sentence, as libenq writes it: "250 ms", "1.5 s", "2 min 10 s".
+ */
+void text_time(char *out, size_t n, int64_t ms);
+
 /* "2026-01-31T12:00:00.123Z". */
 void text_wall_clock(char *out, size_t n, int64_t ms);
 

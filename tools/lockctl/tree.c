@@ -31,7 +31,7 @@ bool tree_reap(tree_ended *ended, void *context)
     return pid == 0 || errno != ECHILD;
 }
 
-/* Who there is ------------------------------------------------------------ */
+/* The processes ----------------------------------------------------------- */
 
 struct process {
     pid_t pid, parent;
@@ -177,8 +177,8 @@ int tree_signal(int number, pid_t except)
     return is_known ? n : -1;
 }
 
-/* A child of one that was killed is a child of ours then. Who may not be killed
-   (set-user-ID), or sits in the kernel, is waited for. */
+/* A child of one that was killed is a child of ours then. One that may not be
+   killed (set-user-ID), or sits in the kernel, is waited for. */
 void tree_end(const struct signals *signals, tree_ended *ended, void *context)
 {
     int pause_ms = 1;

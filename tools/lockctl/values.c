@@ -95,7 +95,7 @@ const char *set_color(struct cli *cli, const char *value)
             return NULL;
         }
     }
-    return "none of auto, always, never";
+    return "not auto, always or never";
 }
 
 /* Of commands ------------------------------------------------------------- */
@@ -106,7 +106,7 @@ const char *set_mode(struct cli *cli, const char *value)
     const char *at = strchr(letters + 1, toupper((unsigned char)value[0]));
 
     if (at == NULL || value[0] == '\0' || value[1] != '\0')
-        return "none of the modes S, E, X, O";
+        return "not a mode: S, E, X or O";
     cli->mode = (enum enq_mode)(at - letters);
     return NULL;
 }
@@ -114,7 +114,7 @@ const char *set_mode(struct cli *cli, const char *value)
 const char *set_also(struct cli *cli, const char *value)
 {
     if (cli->n_also == ENQ_SET_MAX - 1)
-        return "one too many: a set has 64 locks at most";
+        return "one too many: a set has at most 64 locks";
     cli->also[cli->n_also++] = value;
     return NULL;
 }
@@ -132,8 +132,9 @@ const char *set_wait(struct cli *cli, const char *value)
         cli->wait_ms = ENQ_FOREVER;
         return NULL;
     }
-    return parse_time(value, &cli->wait_ms) ? NULL
-                                            : "no time (0.5, 10s, 2m, forever)";
+    return parse_time(value, &cli->wait_ms)
+        ? NULL
+        : "not a time (0.5, 10s, 2m, forever)";
 }
 
 const char *set_limit(struct cli *cli, const char *value)
@@ -150,7 +151,7 @@ const char *set_ttl(struct cli *cli, const char *value)
         return NULL;
     }
     if (!parse_time(value, &cli->ttl_ms) || cli->ttl_ms == 0)
-        return "no time above 0 (90, 500ms, 10s, 15m, 2h, none)";
+        return "not a time above 0 (90, 500ms, 10s, 15m, 2h, none)";
     return NULL;
 }
 
@@ -161,26 +162,27 @@ const char *set_heartbeat(struct cli *cli, const char *value)
         return NULL;
     }
     if (!parse_time(value, &cli->heartbeat_ms) || cli->heartbeat_ms == 0)
-        return "no time above 0 (500ms, 10s, 2m, none)";
+        return "not a time above 0 (500ms, 10s, 2m, none)";
     return NULL;
 }
 
 const char *set_grace(struct cli *cli, const char *value)
 {
-    return parse_time(value, &cli->grace_ms) ? NULL : "no time (0.5, 10s, 2m)";
+    return parse_time(value, &cli->grace_ms) ? NULL
+                                             : "not a time (0.5, 10s, 2m)";
 }
 
 const char *set_interval(struct cli *cli, const char *value)
 {
     if (!parse_time(value, &cli->interval_ms) || cli->interval_ms == 0)
-        return "no time above 0 (0.5, 10s, 2m)";
+        return "not a time above 0 (0.5, 10s, 2m)";
     return NULL;
 }
 
 const char *set_token(struct cli *cli, const char *value)
 {
     if (!parse_number(value, UINT64_MAX, &cli->token) || cli->token == 0)
-        return "no token (a number from 1 on)";
+        return "not a token (a number from 1 on)";
     return NULL;
 }
 
@@ -189,7 +191,7 @@ const char *set_pid(struct cli *cli, const char *value)
     uint64_t number;
 
     if (!parse_number(value, INT32_MAX, &number) || number == 0)
-        return "no process id";
+        return "not a process id";
     cli->pid = (int32_t)number;
     return NULL;
 }
@@ -199,7 +201,7 @@ const char *set_busy_status(struct cli *cli, const char *value)
     uint64_t number;
 
     if (!parse_number(value, 255, &number))
-        return "no exit code (0 to 255)";
+        return "not an exit code (0 to 255)";
     cli->busy_status = (int)number;
     return NULL;
 }

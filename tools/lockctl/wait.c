@@ -3,7 +3,7 @@
  *
  * A free object costs a question. For another lockctl stands in the queue, as
  * a request in the mode that was asked for, and gives its grant back at once:
- * no look is needed in between, and nobody who comes later is served first.
+ * no look is needed in between, and none that comes later is served first.
  */
 #include <stdio.h>
 
@@ -21,14 +21,17 @@ struct wait {
     struct ask ask;
     struct signals signals;
     int64_t until_ms; /* ENQ_FOREVER: any time */
+    bool asks_only;   /* not even a moment: -w 0 */
 };
 
+/* A wait of any length stands in the queue for a moment, however late it is by
+   now: its time is over then, and not the object just "held". */
 static int64_t time_left(const struct wait *w)
 {
     if (w->until_ms == ENQ_FOREVER)
         return ENQ_FOREVER;
-    int64_t left = w->until_ms - system_now_ms();
-    return left > 0 ? left : 0;
+    int64_t left = w->until_ms - system_now_ms(), least = w->asks_only ? 0 : 1;
+    return left > least ? left : least;
 }
 
 static void tell_free(const struct wait *w)
@@ -42,7 +45,7 @@ static void tell_free(const struct wait *w)
         fflush(stdout);
     }
     if (w->cli->verbose)
-        say("%s could be had", w->ask.object->spec);
+        say("%s can be granted", w->ask.object->spec);
 }
 
 static bool is_free(const struct wait *w)
@@ -123,6 +126,7 @@ static int wait_act(struct cli *cli)
         return rc;
     if (cli->limited && cli->wait_ms != ENQ_FOREVER)
         w.until_ms = system_now_ms() + cli->wait_ms;
+    w.asks_only = cli->limited && cli->wait_ms == 0;
     if (!signals_take(&w.signals)) {
         say("no descriptor left");
         return FAILED;

@@ -114,7 +114,7 @@ static int show_changes(struct watch *w)
 
     system_forget(); /* a number may be another process's by now */
     if (rc == DONE && !changes_each(w->e, &w->before, &now, show, w->cli)) {
-        say("no memory to compare %zu locks with those of before", now.n);
+        say("out of memory to compare %zu locks", now.n);
         rc = FAILED;
     }
     rows_free(&w->before);

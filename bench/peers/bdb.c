@@ -1,0 +1,248 @@
+/*
+ * bdb.c - Berkeley DB's lock subsystem: lock_get and lock_put in a
+ * region that all processes map, a locker for each worker. The nearest thing
+ * to libenq that exists: named objects, modes, no server.
+ *
+ * As an expert would set it up: the lock subsystem alone, its region in
+ * memory (/dev/shm), handles of one thread each, no deadlock detector that
+ * would run at each conflict, and room and hash buckets for all that will be
+ * held from the start.
+ */
+#include "peers/peer.h"
+
+#if __has_include(<db.h>)
+
+#include <db.h>
+#include <errno.h>
+#include <sys/statvfs.h>
+
+/*
+ * SPARE: locks beyond those that a trial wants held. Ten times the usual
+ * number of partitions, and a cache line for each mutex, made two processes
+ * on distinct keys 8 % faster on two processors, and no other case slower;
+ * spinning longer (mutex_set_tas_spins) changed nothing.
+ */
+enum {
+    SPARE = 1000,
+    PARTITIONS = 200,
+    MUTEX_ALIGN = 64,
+    LOCK_BYTES_MAX = 500,
+    FIXED_BYTES_MAX = 16 << 20,
+};
+
+#define PLACE "/dev/shm"
+
+struct mine {
+    DB_ENV *env;
+    u_int32_t locker;
+    db_lockmode_t mode;
+    DB_LOCK lock;
+    struct peer_key key;
+    DBT object;
+};
+
+/* A quarter more than is held, so that no partition has to ask another for
+   more; where memory is measured, what is held and little more. */
+static u_int32_t room(const struct trial *t)
+{
+    u_int32_t n = (u_int32_t)t->held + SPARE;
+
+    return t->scenario->work == WORK_WEIGH ? n : n + n / 4;
+}
+
+/* A region that does not fit would end us by a SIGBUS. */
+static const char *declines(const struct trial *t)
+{
+    struct statvfs fs;
+    uint64_t need = (uint64_t)room(t) * LOCK_BYTES_MAX + FIXED_BYTES_MAX;
+
+    if (statvfs(PLACE, &fs) == 0 && fs.f_bavail * fs.f_frsize < need)
+        return "its region does not fit in " PLACE;
+    return NULL;
+}
+
+static int configure(DB_ENV *env, const struct trial *t)
+{
+    u_int32_t n = room(t);
+    bool sparing = t->scenario->work == WORK_WEIGH;
+
+    int rc = env->set_lk_partitions(env, PARTITIONS);
+    if (rc == 0)
+        rc = env->mutex_set_align(env, MUTEX_ALIGN);
+    if (rc == 0)
+        rc = env->set_lk_tablesize(env, sparing ? n : 2 * n);
+    if (rc == 0)
+        rc = env->set_memory_init(env, DB_MEM_LOCK, n);
+    return rc == 0 ? env->set_memory_init(env, DB_MEM_LOCKOBJECT, n) : rc;
+}
+
+/* @t  the trial that a new region is for; NULL: to join it. */
+static int env_open(DB_ENV **out, const struct peer_dir *dir,
+    const struct trial *t)
+{
+    int rc = db_env_create(out, 0);
+
+    if (rc != 0)
+        return rc;
+    if (t != NULL)
+        rc = configure(*out, t);
+    if (rc == 0)
+        rc = (*out)->open(*out, dir->path,
+            t != NULL ? DB_CREATE | DB_INIT_LOCK : 0, 0600);
+    if (rc == 0)
+        return 0;
+    (*out)->close(*out, 0);
+    *out = NULL;
+    return rc;
+}
+
+/* A handle does not survive a fork: this one only makes the region. Berkeley
+   DB's own results are negative, and are no errno. */
+static int region_new(const struct peer_dir *dir, const struct trial *t)
+{
+    DB_ENV *env;
+    int rc = env_open(&env, dir, t);
+
+    if (rc == 0)
+        rc = env->close(env, 0);
+    return rc < 0 ? EIO : rc;
+}
+
+static int arena_open(const struct trial *t, void **arena)
+{
+    int rc = peer_dir_open(arena, PLACE, "bdb");
+
+    if (rc != 0)
+        return rc;
+    rc = region_new(*arena, t);
+    if (rc != 0)
+        peer_dir_close(t, *arena);
+    return rc;
+}
+
+static int db_failed(struct seat *s, const char *call, int rc)
+{
+    return seat_fail(s, "%s: %s", call, db_strerror(rc));
+}
+
+static int attach(struct seat *s)
+{
+    struct mine *m = peer_mine_new(s, sizeof(*m));
+
+    if (m == NULL)
+        return -1;
+    int rc = env_open(&m->env, s->arena, NULL);
+    if (rc == 0)
+        rc = m->env->lock_id(m->env, &m->locker);
+    if (rc != 0)
+        return db_failed(s, "Berkeley DB's environment", rc);
+    m->mode = s->trial->scenario->mode[0] == 'S' ? DB_LOCK_READ : DB_LOCK_WRITE;
+    peer_key_init(&m->key, peer_number(s));
+    m->object = (DBT){.data = m->key.text, .size = PEER_KEY_LEN};
+    return 0;
+}
+
+/* What it still holds goes with the region. */
+static void detach(struct seat *s)
+{
+    struct mine *m = s->mine;
+
+    if (m != NULL && m->env != NULL)
+        m->env->close(m->env, 0);
+    peer_mine_free(s);
+}
+
+/* --- pairs --- */
+
+static int take(struct seat *s)
+{
+    struct mine *m = s->mine;
+    int rc =
+        m->env->lock_get(m->env, m->locker, 0, &m->object, m->mode, &m->lock);
+
+    return rc == 0 ? 0 : db_failed(s, "lock_get", rc);
+}
+
+static int give(struct seat *s)
+{
+    struct mine *m = s->mine;
+    int rc = m->env->lock_put(m->env, &m->lock);
+
+    return rc == 0 ? 0 : db_failed(s, "lock_put", rc);
+}
+
+static void choose(struct seat *s, uint32_t key)
+{
+    struct mine *m = s->mine;
+
+    peer_key_set(&m->key, key);
+}
+
+PEER_LOOP(pair_batch, take, give)
+PEER_GUARDED(take_guarded, take)
+PEER_LOOP(fight_batch, take_guarded, give)
+PEER_RANDOM(take_random, choose, take)
+PEER_LOOP(random_batch, take_random, give)
+
+/* --- refused --- */
+
+static int prepare_refused(struct seat *s)
+{
+    struct mine *m = s->mine;
+
+    if (take(s) != 0)
+        return -1;
+    int rc = m->env->lock_id(m->env, &m->locker); /* somebody else */
+    return rc == 0 ? 0 : db_failed(s, "lock_id", rc);
+}
+
+static int refuse_once(struct seat *s)
+{
+    struct mine *m = s->mine;
+    int rc = m->env->lock_get(m->env, m->locker, DB_LOCK_NOWAIT, &m->object,
+        m->mode, &m->lock);
+
+    return rc == DB_LOCK_NOTGRANTED
+        ? 0
+        : db_failed(s, "lock_get (to be refused)", rc);
+}
+
+PEER_EACH(refuse_batch, refuse_once)
+
+/* --- many held --- */
+
+static int hold_many(struct seat *s)
+{
+    return peer_hold(s, 0, choose, take);
+}
+
+/* The whole region, with its hash table, for each lock that it has room for:
+   only what is held is filled in, but all of it is allocated at the start. */
+static int weigh(struct seat *s)
+{
+    if (hold_many(s) != 0)
+        return -1;
+    s->slot->bytes = (double)peer_dir_bytes(s->arena) / (double)room(s->trial);
+    return 0;
+}
+
+static int weigh_empty(struct seat *s)
+{
+    s->slot->bytes = (double)peer_dir_bytes(s->arena);
+    return peer_time_attach(s, attach, detach);
+}
+
+#endif
+
+const struct subject subject_bdb = {
+    .name = "bdb",
+    .what = "Berkeley DB's lock_get and lock_put in a shared region",
+#if __has_include(<db.h>)
+    .declines = declines,
+    SUBJECT_CALLS(arena_open, peer_dir_close, attach, detach),
+    .acts = {PEER_ACT_PAIR, PEER_ACT_FIGHT, PEER_ACT_CUMULATE, PEER_ACT_SHARE,
+        PEER_ACT_REFUSE, PEER_ACT_RANDOM, PEER_ACT_MEMORY},
+#else
+    .missing = peer_missing,
+#endif
+};

@@ -1,0 +1,435 @@
+/*
+ * grant_scan.c - lock: the waiters that can go are granted (see grant_scan.h).
+ */
+#include "lock/grant_scan.h"
+
+#include <string.h>
+
+/* `changes` tells a lock set, whose members are judged one after the other,
+   that verdicts from before this are of another state (wait/set.c). */
+static int drop_over(struct scope *s, struct entry *e, int why)
+{
+    enq_assert(scope_is_entered(s));
+    s->t->changes++;
+    if (why == ENQ_EXPIRED)
+        thread_count(s->t, COUNT_EXPIRIES);
+    return transition_drop(s, e, why == ENQ_EXPIRED ? GONE_EXPIRED : GONE_DIED);
+}
+
+/* Has it waited for so long that it is handed the lock? */
+static bool is_due(struct scope *s, const struct entry *e, struct entry *self)
+{
+    enq_assert(scope_is_entered(s));
+    return e == self || s->wide || scope_is_due(s, e);
+}
+
+/* A set takes all of its keys, or none: no scan of one key can grant it. It is
+   woken to look at all of them under all latches (wait/set_wait.c). Not by a
+   look that changed nothing: see grant_scan_looking(). */
+static void retry_set(struct scope *s, struct entry *e)
+{
+    enq_assert(scope_is_entered(s));
+    if ((s->marks & SCOPE_LOOKS) == 0 || s->changes != s->t->changes)
+        transition_retry(s, e, false);
+}
+
+/* --- one object, in a narrow scope --- */
+
+/* What one pass over a ring knows. Each waiter is checked against summaries and
+   not against every other entry: a queue of a thousand costs a thousand checks,
+   not a million. Private, and true as long as the latch is held. */
+struct pass {
+    struct scope *s;
+    struct entry *self;
+    struct summary held;
+    struct summary delayed; /* lost, and in the way of other owners */
+    struct summary queued;  /* the waiters that stay, and are due */
+    struct summary told;
+    bool standing; /* some of what is held is no dead process's */
+    bool closed;   /* it leaves no room for any request */
+    bool waiters, young;
+    bool looked; /* at `self`, or there is none */
+    bool enough; /* nothing will come of the waiters behind */
+    bool granted;
+    bool again;  /* a grant may let its owner's earlier requests pass */
+    bool behind; /* a waiter stands before those that are told to try */
+};
+
+static void take_stock_of_held(struct pass *p, struct entry *e)
+{
+    unsigned mode = STATE_MODE(shm_load(&e->state));
+    bool delayed = entry_is_delayed(p->s->map, e, scope_clock(p->s));
+
+    enq_assert(!p->s->wide && scope_is_entered(p->s));
+    p->standing |= !entry_is_ending(p->s->map, e);
+    p->closed |= !delayed && mode_excludes_all(p->s->map->modes, mode);
+    summary_add(delayed ? &p->delayed : &p->held, p->s->map, e);
+}
+
+/* Drops what has run out; takes stock of what is held. The ring is changed as
+   it is walked: ring_next() has read the next link already, and where the first
+   entry goes the walk's end moves on with it. Private copies of a link are safe
+   here, as nobody else changes this ring: the shard's latch is held. */
+static int take_stock(struct pass *p, struct entry *first)
+{
+    struct ring ring = ring_from(p->s->map, first);
+    struct entry *e;
+    int rc = 0, why;
+
+    enq_assert(!p->s->wide && scope_is_entered(p->s));
+    while (rc == 0 && (e = ring_next(&ring)) != NULL) {
+        if (!state_is_live(shm_load_acquire(&e->state)))
+            return ENQ_ECORRUPT;
+        why = entry_over(p->s->map, e, scope_clock(p->s));
+        if (why != ENQ_OK) {
+            if (map_ref(p->s->map, e) == ring.first)
+                ring.first = ring.at;
+            rc = drop_over(p->s, e, why);
+        } else if (entry_is(e, PHASE_HELD)) {
+            take_stock_of_held(p, e);
+        } else {
+            p->waiters = true;
+        }
+    }
+    return ring.damaged ? ENQ_ECORRUPT : rc;
+}
+
+/* R8 for one waiter, in the order of what it costs. Does what is held, or
+   delayed, conflict: then it stays. Does no earlier waiter that stays conflict:
+   then it goes. If one does, it may be passed for two reasons only, of which R6
+   is seen in the summary: all that is held cumulates with the request, and some
+   of it is there to stay. For R7 the earlier waiters must be looked at one by
+   one (conflict_check()), and that pays only if the owner has something here
+   that they may wait for, or a lock set was found to wait for it elsewhere. */
+static int stays(struct pass *p, struct entry *e, const struct ask *ask,
+    bool *yes)
+{
+    struct verdict v;
+    int rc;
+
+    enq_assert(!p->s->wide && scope_is_entered(p->s));
+    *yes = summary_blocks(&p->held, p->s->map, ask) ||
+        summary_delays(&p->delayed, p->s->map, ask);
+    if (*yes || !summary_blocks(&p->queued, p->s->map, ask) ||
+        (p->standing && summary_cumulates(&p->held, p->s->map, ask)))
+        return 0;
+    /* in a long queue to check each would take the square of its length */
+    *yes = !summary_may_own(&p->held, p->s->map, ask) &&
+        (p->s->bypass == NULL || p->s->bypass->asker != ask->ticket);
+    if (*yes)
+        return 0;
+    /* an earlier one conflicts, but may be waiting for this very owner */
+    rc = conflict_check(p->s, ask, e, &v);
+    /* or a session ended since we took stock: its reaper scans anew */
+    *yes = v.over || verdict_blocker(&v) != NULL;
+    return rc;
+}
+
+/* First the waiters that are due, in order of arrival: granted, or in the way
+   of those after them. A waiter behind a young one is no older: due_at() lets
+   no window end before that of the waiter ahead, so that the walk may stop. */
+static int grant_due(struct pass *p, struct entry *e)
+{
+    struct ask ask;
+    bool stay;
+    int rc;
+
+    enq_assert(!p->s->wide && scope_is_entered(p->s));
+    p->looked |= e == p->self;
+    if (!is_due(p->s, e, p->self)) {
+        p->young = true;
+        p->enough = p->looked;
+        return 0;
+    }
+    if (!entry_ask(p->s->map, e, &ask))
+        return ENQ_ECORRUPT;
+    rc = stays(p, e, &ask, &stay);
+    if (rc != 0)
+        return rc;
+    if (!stay && entry_is_of_set(e)) {
+        retry_set(p->s, e);
+        stay = true;
+    }
+    /* a young one that looks for itself is in nobody's way until it is due */
+    if (stay && !scope_is_due(p->s, e))
+        return 0;
+    summary_add(stay ? &p->queued : &p->held, p->s->map, e);
+    p->standing |= !stay;
+    if (stay)
+        return 0;
+    p->granted = true;
+    p->enough = mode_excludes_all(p->s->map->modes, ask.mode);
+    p->again |= summary_may_own(&p->queued, p->s->map, &ask);
+    return transition_grant(p->s, e);
+}
+
+/* Then the young, which are told to try for themselves: of several that exclude
+   each other, one. No herd. */
+static int retry_within(struct pass *p, struct entry *e)
+{
+    bool first = !p->behind, stay;
+    struct ask ask;
+    int rc;
+
+    enq_assert(!p->s->wide && scope_is_entered(p->s));
+    p->behind = true;
+    if (is_due(p->s, e, p->self))
+        return 0;
+    if (!entry_ask(p->s->map, e, &ask))
+        return ENQ_ECORRUPT;
+    rc = stays(p, e, &ask, &stay);
+    if (rc != 0 || stay || summary_blocks(&p->told, p->s->map, &ask))
+        return rc;
+    if (entry_is_of_set(e))
+        retry_set(p->s, e);
+    else
+        transition_retry(p->s, e, first);
+    summary_add(&p->told, p->s->map, e);
+    p->enough = mode_is_exclusive(p->s->map->modes, ask.mode);
+    return 0;
+}
+
+/* The ring does not change as it is walked: a grant leaves the entry where it
+   is, and nothing is dropped any more. */
+static int each_waiter(struct pass *p, struct entry *first,
+    int (*grant_one)(struct pass *p, struct entry *e))
+{
+    struct ring ring = ring_from(p->s->map, first);
+    struct entry *e;
+    int rc = 0;
+
+    enq_assert(!p->s->wide && scope_is_entered(p->s));
+    p->enough = false;
+    while (rc == 0 && !p->enough && (e = ring_next(&ring)) != NULL)
+        if (entry_is(e, PHASE_WAITING))
+            rc = grant_one(p, e);
+    return ring.damaged ? ENQ_ECORRUPT : rc;
+}
+
+static int grant_all_due(struct pass *p, const struct key *key,
+    struct entry *first)
+{
+    int rc = take_stock(p, first);
+
+    enq_assert(!p->s->wide && scope_is_entered(p->s));
+    if (rc != 0 || !p->waiters || p->closed)
+        return rc;
+    return each_waiter(p, scope_object(p->s, key), grant_due);
+}
+
+/* lmgr's ProcLockWakeup. The first entry is looked up anew each time, as it may
+   have been dropped, or the object with it. Each round with `again` has granted
+   at least one waiter, so that it ends. The young are told last, when all is
+   granted that can be. */
+static int grant_narrow(struct scope *s, const struct key *key,
+    struct entry *self)
+{
+    struct entry *first = scope_object(s, key);
+    bool granted = false;
+    struct pass p;
+    int rc;
+
+    enq_assert(!s->wide && scope_is_entered(s));
+    if (likely(first == NULL))
+        return 0;
+    do {
+        p = (struct pass){.s = s, .self = self, .looked = self == NULL};
+        rc = grant_all_due(&p, key, first);
+        first = scope_object(s, key);
+        granted |= p.granted;
+    } while (rc == 0 && p.again);
+    if (rc == 0 && granted)
+        rc = transition_note_all(s, key);
+    if (rc == 0 && p.young)
+        rc = each_waiter(&p, first, retry_within);
+    s->marks &= (uint8_t)~SCOPE_MOVED;
+    return rc;
+}
+
+/* --- everything that overlaps, in a wide scope --- */
+
+struct find {
+    struct scope *s;
+    const struct key *beside; /* pass over what overlaps this; or NULL */
+    uint64_t after;           /* ticket */
+    struct entry *found;
+};
+
+static bool passed_over(const struct find *f, const struct entry *e)
+{
+    struct key key;
+
+    return f->beside != NULL &&
+        (!entry_key(f->s->map, e, &key) || key_overlaps(f->beside, &key));
+}
+
+static bool see_next_waiter(void *context, struct entry *e)
+{
+    struct find *f = context;
+
+    enq_assert(scope_is_entered(f->s));
+    if (entry_is(e, PHASE_WAITING) && e->ticket > f->after &&
+        (f->found == NULL || e->ticket < f->found->ticket) &&
+        entry_over(f->s->map, e, scope_clock(f->s)) == ENQ_OK &&
+        !passed_over(f, e))
+        f->found = e;
+    return true;
+}
+
+static bool see_over(void *context, struct entry *e)
+{
+    struct find *f = context;
+
+    enq_assert(f->s->wide && f->found == NULL);
+    if (entry_over(f->s->map, e, scope_clock(f->s)) == ENQ_OK)
+        return true;
+    f->found = e;
+    return false;
+}
+
+/*
+ * One visit for each waiter, by ticket: a visit must not change the rings that
+ * it walks, and the order of arrival runs across the rings.
+ *
+ * *again: some grants may let waiters pass that were checked before. A generic
+ * waiter that is granted is in the way no more of those that came later, and
+ * they need not overlap `key`. And the waiter ahead of an owner's other request
+ * may wait for this owner now, and so be passed (R7); or that request cumulates
+ * (R6).
+ */
+static int grant_overlapping(struct scope *s, const struct key *key,
+    const struct key *beside, bool *again)
+{
+    struct find f = {s, beside, 0, NULL};
+    struct summary stay = {0};
+    struct verdict v;
+    struct ask ask;
+    int rc;
+
+    enq_assert(scope_is_entered(s));
+    for (;;) {
+        f.found = NULL;
+        rc = scope_visit(s, key, see_next_waiter, &f);
+        if (rc != 0 || f.found == NULL)
+            return rc;
+        f.after = f.found->ticket;
+        if (!entry_ask(s->map, f.found, &ask))
+            return ENQ_ECORRUPT;
+        rc = conflict_check(s, &ask, f.found, &v);
+        if (rc != 0)
+            return rc;
+        if (verdict_blocker(&v) != NULL || v.over) {
+            summary_add(&stay, s->map, f.found);
+            continue;
+        }
+        if (entry_is_of_set(f.found)) {
+            retry_set(s, f.found);
+            continue;
+        }
+        rc = transition_grant(s, f.found);
+        if (rc == 0)
+            rc = transition_note_waiters(s, f.found);
+        if (rc != 0)
+            return rc;
+        *again |= ask.key.generic != 0 ||
+            (summary_may_own(&stay, s->map, &ask) &&
+                shm_load(transition_waits_of(s, f.found)) > 0);
+    }
+}
+
+/* Once for the key; then, for as long as a grant may have made way, for the
+   whole name: the same number of fields, all of them generic, overlaps all that
+   any of these grants could. Each round grants something, or is the last. */
+static int grant_wide_waiters(struct scope *s, const struct key *key,
+    const struct key *beside)
+{
+    struct key all = *key;
+    bool again = false;
+    int rc = grant_overlapping(s, key, beside, &again);
+
+    enq_assert(scope_is_entered(s));
+    all.generic = (uint16_t)((1u << key->fields) - 1);
+    while (rc == 0 && again) {
+        again = false;
+        rc = grant_overlapping(s, &all, beside, &again);
+    }
+    return rc;
+}
+
+/* Drops one entry that has run out, and grants what waited for it: not all of
+   that need overlap `key`. Its key is copied first, as the entry is free, and
+   its bytes may be another's, as soon as it is out. */
+static int drop_and_scan(struct scope *s, struct entry *e)
+{
+    char bytes[KEY_BYTES_MAX];
+    struct key key;
+    int rc;
+
+    enq_assert(s->wide && scope_is_entered(s));
+    if (!state_is_live(shm_load_acquire(&e->state)) ||
+        !entry_key(s->map, e, &key) || key_bytes(&key) > sizeof(bytes))
+        return ENQ_ECORRUPT;
+    memcpy(bytes, key.bytes, key_bytes(&key));
+    key.bytes = bytes;
+    rc = drop_over(s, e, entry_over(s->map, e, scope_clock(s)));
+    return rc != 0 ? rc : grant_wide_waiters(s, &key, NULL);
+}
+
+/* What has run out is looked for anew after each drop, as dropping changes the
+   rings that a visit walks. One that is dropped may be generic, and have kept
+   out waiters that do not overlap `key`: so each has a scan of its own key. */
+static int grant_wide(struct scope *s, const struct key *key)
+{
+    struct find f = {.s = s};
+    int rc;
+
+    enq_assert(s->wide && scope_is_entered(s));
+    do {
+        f.found = NULL;
+        rc = scope_visit(s, key, see_over, &f);
+        if (rc == 0 && f.found != NULL)
+            rc = drop_and_scan(s, f.found);
+    } while (rc == 0 && f.found != NULL);
+    return rc != 0 ? rc : grant_wide_waiters(s, key, NULL);
+}
+
+/* A lock that is granted for less than a tick would run out unnoticed by the
+   waiters that sleep until theirs. */
+static int wake_if_brief(struct scope *s, const struct key *key, int rc)
+{
+    enq_assert(scope_is_entered(s));
+    if (likely(rc != 0 || !s->t->brief))
+        return rc;
+    s->t->brief = false;
+    return scope_wake_waiters(s, key);
+}
+
+int grant_scan(struct scope *s, const struct key *key, struct entry *self)
+{
+    int rc = s->wide ? grant_wide(s, key) : grant_narrow(s, key, self);
+
+    enq_assert(scope_is_entered(s));
+    return wake_if_brief(s, key, rc);
+}
+
+int grant_scan_looking(struct scope *s, const struct key *key,
+    struct entry *self)
+{
+    int rc;
+
+    enq_assert((s->marks & SCOPE_LOOKS) == 0 && scope_is_entered(s));
+    s->marks |= SCOPE_LOOKS;
+    s->changes = s->t->changes;
+    rc = grant_scan(s, key, self);
+    s->marks &= (uint8_t)~SCOPE_LOOKS;
+    return rc;
+}
+
+int grant_scan_beside(struct scope *s, const struct key *winner)
+{
+    struct key all = *winner;
+
+    enq_assert(scope_is_entered(s));
+    all.generic = (uint16_t)((1u << winner->fields) - 1);
+    return wake_if_brief(s, &all, grant_wide_waiters(s, &all, winner));
+}

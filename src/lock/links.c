@@ -1,0 +1,114 @@
+/*
+ * links.c - lock: generic entries in the ring of their gate, and what a ring
+ * holds (see links.h).
+ */
+#include "lock/links.h"
+
+#include "base/point.h"
+
+/* The gate is raised already, by the scope itself (scope_raise()): so no narrow
+   request can come between ring and count. This + 1 is the entry's own, and
+   keeps the gate raised when the scope is left. Changed under the gate's latch
+   only, but read without it, under a shard's: partner of the addition is the
+   load in scope_enter_at() and enter_concrete(). A death in here: recover()
+   makes the ring anew, and then stores `raised` once, from it (set_gates()). */
+void links_add_generic(struct scope *s, struct entry *e)
+{
+    struct entry *first = at_entry(s->map, s->gate->head);
+
+    enq_assert(s->wide && scope_is_entered(s));
+    ring_append(s->map, first, e);
+    if (first == NULL)
+        shm_store(&s->gate->head, map_ref(s->map, e));
+    shm_add(&s->gate->raised, 1);
+    ENQ_POINT("gate.linked");
+}
+
+/* The entry's own count goes; the scope's keeps the gate raised until
+   scope_lower(). */
+void links_remove_generic(struct scope *s, struct entry *e)
+{
+    struct entry *next = ring_remove(s->map, e);
+
+    if (s->gate->head == map_ref(s->map, e))
+        shm_store(&s->gate->head, next == NULL ? 0 : map_ref(s->map, next));
+    shm_add(&s->gate->raised, -1);
+}
+
+/* --- what a ring holds --- */
+
+/* 0: somebody waits. All but `e`, which has no state yet. */
+static unsigned modes_of_ring(struct scope *s, struct entry *first,
+    const struct entry *e, const struct ask *ask)
+{
+    struct ring ring = ring_from(s->map, first);
+    unsigned modes = RING_HOLDS(ask->mode);
+    struct entry *other;
+
+    enq_assert(scope_is_entered(s));
+    while ((other = ring_next(&ring)) != NULL) {
+        if (other == e)
+            continue;
+        if (!entry_is(other, PHASE_HELD))
+            return 0;
+        modes |= RING_HOLDS(STATE_MODE(shm_load(&other->state)) % MODES);
+        if (!entry_owned_by(s->map, other, ask))
+            modes |= RING_MIXED;
+    }
+    return ring.damaged ? 0 : modes;
+}
+
+bool links_has_room(struct scope *s, const struct entry *first,
+    const struct ask *ask)
+{
+    unsigned modes = shm_load(&first->ring_modes);
+    bool same;
+
+    enq_assert(scope_is_entered(s) && modes != 0);
+    same = (modes & RING_MIXED) == 0 && entry_owned_by(s->map, first, ask);
+    for (unsigned mode = 1; mode < MODES; mode++)
+        if ((modes & RING_HOLDS(mode)) != 0 &&
+            mode_conflicts(s->map->modes, mode, ask->mode, same))
+            return false;
+    return true;
+}
+
+static void note_modes(struct scope *s, struct entry *first,
+    const struct entry *e, const struct ask *ask, enum phase phase)
+{
+    unsigned was = first->ring_modes, modes = was | RING_HOLDS(ask->mode);
+
+    enq_assert(scope_is_entered(s) && first != e);
+    if (phase == PHASE_WAITING)
+        modes = 0;
+    else if (was == 0 || !links_has_room(s, first, ask))
+        modes = modes_of_ring(s, first, e, ask);
+    else if (!entry_owned_by(s->map, first, ask))
+        modes |= RING_MIXED;
+    if (modes != was)
+        shm_store(&first->ring_modes, (uint8_t)modes);
+}
+
+void links_append(struct scope *s, struct entry *first, struct entry *e,
+    const struct ask *ask, enum phase phase)
+{
+    ring_append(s->map, first, e);
+    if (first->ring_modes != 0 ||
+        ((RING_LOOK_LONG || first->next != first->prev) &&
+            e->token % RING_LOOK_EVERY == 0))
+        note_modes(s, first, e, ask, phase);
+}
+
+void links_forget_modes(struct scope *s, const struct entry *e)
+{
+    struct spot wide, *spot = spot_in(s, e, &wide);
+    struct entry *first;
+    struct key key;
+
+    enq_assert(scope_is_entered(s));
+    if (entry_is_generic(e) || !entry_key(s->map, e, &key))
+        return;
+    first = s->wide ? index_find(s->map, spot, &key) : scope_object(s, &key);
+    if (first != NULL && first->ring_modes != 0)
+        shm_store(&first->ring_modes, 0);
+}

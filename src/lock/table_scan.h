@@ -1,0 +1,50 @@
+/*
+ * table_scan.h - lock: looking at the whole table: lists, counts, checks.
+ *
+ * Lists and counts walk the slabs, not the index, without any latch:
+ * nobody is stopped, a read-only mapping will do, and no link is trusted.
+ */
+#ifndef LOCK_TABLE_SCAN_H
+#define LOCK_TABLE_SCAN_H
+
+#include "store/slab.h"
+
+struct table_scan_filter {
+    const char *name, *owner; /* NULL: all */
+};
+
+/* One that matches, by reference: a copy is made by copy_info() if its state
+   is still this. Holders come before waiters, each by arrival. */
+struct table_scan_found {
+    const struct entry *e;
+    uint64_t state, order, token;
+    const struct enq_info *copy; /* if one was made already */
+};
+
+/* Notes up to n that match, by address; returns how many there are. */
+size_t table_scan_list(const struct map *map,
+    const struct table_scan_filter *filter, struct table_scan_found *out,
+    size_t n);
+
+/* The same a moment later, with what is known from then: for a name that is
+   frozen, where each microsecond counts. */
+size_t table_scan_list_again(const struct map *map,
+    const struct table_scan_filter *filter,
+    const struct table_scan_found *known, size_t known_n,
+    struct table_scan_found *out, size_t n);
+
+/* For qsort(3). */
+int table_scan_by_arrival(const void *a, const void *b);
+
+/* Stops all requests for a name, and lets them go on. */
+struct table_scan_freeze {
+    struct gate *gate;
+};
+int table_scan_freeze(struct map *map, struct thread *t, const char *name,
+    struct table_scan_freeze *f);
+void table_scan_thaw(struct map *map, struct thread *t,
+    const struct table_scan_freeze *f);
+
+void table_scan_stats(const struct map *map, struct enq_stats *out);
+
+#endif

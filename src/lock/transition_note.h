@@ -1,0 +1,43 @@
+/*
+ * transition_note.h - lock: sessions that are asked for what they hold.
+ *
+ * A session that listens (enq_fd) hears once of each of its locks that another
+ * request waits for it: the event "blocking". The note STATE_ASKED stands in
+ * the entry until it has been made an event; the wake-up only says: look. It is
+ * set with the latches held, where waiter and lock stand still, and from two
+ * sides: a request queues (transition_note_asked()), or a lock is given while
+ * others wait (transition_note_waiters()).
+ *
+ * Partner: lock_event_listen() raises `listeners`, stores `listens`, which is a
+ * full fence, and then goes through the locks that it has, each under its
+ * latches (lock_event_greet()). So one of the two sees the other: the request
+ * finds that the session listens, or that walk comes after it and finds the
+ * waiter. A thread that dies between note and wake-up leaves the note; the
+ * reaper of its session notifies all sessions that listen.
+ */
+#ifndef LOCK_TRANSITION_NOTE_H
+#define LOCK_TRANSITION_NOTE_H
+
+#include "lock/links.h"
+#include "store/notify.h"
+
+/* A request has queued: the sessions that hold what is in its way, and listen,
+   are to hear of it. Under the scope. Partner of `listeners` and `listens`:
+   lock_event_listen(). Faults: ENQ_ECORRUPT. */
+int transition_note_asked(struct scope *s, const struct ask *ask);
+
+/* A lock was given while others wait for it: the same for its holder. */
+int transition_note_waiters_slow(struct scope *s, struct entry *e);
+HOT int transition_note_waiters(struct scope *s, struct entry *e)
+{
+    enq_assert(scope_is_entered(s));
+    if (likely(!notify_is_wanted(s->map, e->session)) || nobody_waits(s))
+        return 0;
+    return transition_note_waiters_slow(s, e);
+}
+
+/* Locks of this concrete key were given, in a narrow scope: the same for all of
+   its holders, in two walks over its ring. */
+int transition_note_all(struct scope *s, const struct key *key);
+
+#endif

@@ -1,0 +1,116 @@
+/*
+ * latch.c - sync: the latch when it is not free (see latch.h).
+ */
+#include "sync/latch.h"
+
+#include <urcu/arch.h>
+
+#include "sync/hooks.h"
+#include "sync/life.h"
+
+/* About 2 us: longer than any critical section but that of a scan. */
+#define SPINS 200
+
+/*
+ * The holder lives: marks the latch, and sleeps until it changes, the holder
+ * dies, or @most_ns have passed.
+ *
+ * The liveness word is read before the latch is compared again, by our swap or
+ * by the kernel: if the holder has released the latch and its slot is another
+ * thread's by now, the latch has changed too, and we do not sleep on it.
+ */
+static void sleep_on(struct thread *me, uint32_t *latch, uint32_t value,
+    int64_t most_ns)
+{
+    const struct thread_slot *owner = at_thread(me->map, latch_owner(value));
+    struct sys_watch watch[2] = {
+        {latch, value | LATCH_WAITERS},
+        {liveness_word(&owner->life),
+            shm_load_acquire(liveness_word(&owner->life))},
+    };
+
+    if (!(value & LATCH_WAITERS) &&
+        !shm_cas(latch, &value, value | LATCH_WAITERS))
+        return;
+    if (!liveness_is_dead(watch[1].value))
+        sys.wait(watch, 2, mono_add_ns(sys.now(), most_ns));
+}
+
+/* Doubled each time: a thousand sleepers must not all come each millisecond. */
+static int64_t next_tick(int64_t tick_ns)
+{
+    return tick_ns < SYS_TICK_NS ? tick_ns * 2 : tick_ns;
+}
+
+/*
+ * Spins first, if the holder can be running on another CPU; then asks whether
+ * the holder lives, and sleeps or recovers. Recovery frees the latch, and the
+ * loop competes for it again like any other thread.
+ *
+ * The latch is loaded again after the holder was seen to be dead: a thread
+ * releases its latches before it gives up its slot, so only a latch that still
+ * names it was left behind. A recovery for nothing would be harmless, and slow.
+ */
+int latch_acquire_slow(struct thread *me, uint32_t *latch)
+{
+    int64_t tick_ns = LATCH_TICK_NS;
+    uint32_t mine = me->ref;
+
+    enq_assert(!latch_held(me, latch));
+    thread_count(me, COUNT_CONTENDED);
+    for (unsigned spins = 0;; spins++) {
+        uint32_t value = shm_load(latch);
+
+        if (value == 0) {
+            if (shm_cas(latch, &value, mine))
+                return 0;
+        } else if (latch_owner(value) == me->ref) {
+            return ENQ_ECORRUPT; /* nobody takes a latch twice: it is damaged */
+        } else if (spins < SPINS && sys_cpus() > 1) {
+            caa_cpu_relax();
+        } else if (thread_is_dead(me->map, latch_owner(value))) {
+            int rc = shm_load(latch) == value ? hooks.recover(me->map, me) : 0;
+            if (rc != 0)
+                return rc;
+        } else {
+            sleep_on(me, latch, value, tick_ns);
+            tick_ns = next_tick(tick_ns);
+            mine = me->ref | LATCH_WAITERS; /* others may sleep on it too */
+        }
+    }
+}
+
+/* Of one rank by ascending address. That order of all threads is why they
+   cannot wait for each other in a cycle. */
+void latch_rank_push(struct thread *me, const uint32_t *latch, enum rank rank)
+{
+    if (me->n_held > 0) {
+        unsigned last = me->n_held - 1;
+
+        enq_assert(me->held_rank[last] <= rank);
+        enq_assert(me->held_rank[last] < rank || me->held[last] < latch);
+    }
+    enq_assert(me->n_held < HELD_MAX);
+    me->held[me->n_held] = latch;
+    me->held_rank[me->n_held++] = (uint8_t)rank;
+}
+
+/* Latches are released in any order. */
+void latch_rank_pop(struct thread *me, const uint32_t *latch)
+{
+    unsigned i = me->n_held;
+
+    while (i > 0 && me->held[i - 1] != latch)
+        i--;
+    enq_assert(i > 0);
+    for (; i < me->n_held; i++) {
+        me->held[i - 1] = me->held[i];
+        me->held_rank[i - 1] = me->held_rank[i];
+    }
+    me->n_held--;
+}
+
+bool latch_held(const struct thread *me, const uint32_t *latch)
+{
+    return latch_owner(shm_load(latch)) == me->ref;
+}

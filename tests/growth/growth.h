@@ -1,0 +1,67 @@
+/*
+ * growth.h - the rows of growth-run.
+ */
+#ifndef GROWTH_H
+#define GROWTH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "enq.h"
+
+#define must(rc)                                                               \
+    do {                                                                       \
+        if ((rc) != ENQ_OK) {                                                  \
+            fprintf(stderr, "%s:%d: %s: %s\n", __func__, __LINE__,             \
+                enq_result_name(rc), enq_why());                               \
+            exit(1);                                                           \
+        }                                                                      \
+    } while (0)
+
+/* A space with `n` locks in it that nobody waits for. */
+struct beside {
+    char space[64];
+    struct enq_open_opts opts;
+    struct enq *e, *other; /* another session, without locks */
+    unsigned n;
+    struct enq_grant *held;
+    struct enq_grant own; /* of one key that the others share, or wait for */
+};
+
+struct row {
+    const char *name;
+    void (*prepare)(struct beside *b);
+    void (*run)(struct beside *b, unsigned i); /* the i-th time */
+    double mean, most; /* visits: the budget; `most` 0: see row_runs_once() */
+};
+
+/* For all N together; `mean` is of each of them. */
+static inline bool row_runs_once(const struct row *row)
+{
+    return row->most == 0;
+}
+
+extern const struct row rows[]; /* the last has no name */
+
+/* Those of one key (key.c). */
+void hold_before_a_queue(struct beside *b);
+void lock_past_the_queue(struct beside *b, unsigned i);
+void listen_before_readers(struct beside *b);
+void unlock_the_key(struct beside *b, unsigned i);
+void hold_shared(struct beside *b);
+void pair_of_shared(struct beside *b, unsigned i);
+void hold_cumulated(struct beside *b);
+void cumulate(struct beside *b, unsigned i);
+void hold_optimistic(struct beside *b);
+void promote_one(struct beside *b, unsigned i);
+
+struct sum {
+    double mean;
+    uint64_t most;
+};
+
+void row_play(const struct row *row, unsigned n, struct sum *sum);
+
+#endif

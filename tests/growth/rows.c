@@ -1,0 +1,286 @@
+/*
+ * rows.c - operations beside many locks that they do not touch.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/visit.h"
+#include "growth.h"
+#include "lib/mark.h"
+
+#define BATCH 100
+#define TIMES 1000
+
+static int lock(struct enq *e, const char *name, unsigned field, const char *id,
+    struct enq_grant *g)
+{
+    char text[16];
+
+    snprintf(text, sizeof(text), "%u", field);
+    return enq_lock(e,
+        ENQ_REQ(.name = name, .key = {text}, .mode = ENQ_MODE_X, .id = id), g);
+}
+
+static int unlock(struct enq *e, const struct enq_grant *g)
+{
+    return enq_unlock(e, g->handle, g->token);
+}
+
+static void hold(struct beside *b, const char *name)
+{
+    b->held = calloc(b->n, sizeof(*b->held));
+    for (unsigned i = 0; i < b->n; i++)
+        must(lock(b->e, name, i, NULL, &b->held[i]));
+}
+
+static void hold_others(struct beside *b)
+{
+    hold(b, "held");
+}
+
+static void hold_with_ids(struct beside *b)
+{
+    b->held = calloc(b->n, sizeof(*b->held));
+    for (unsigned i = 0; i < b->n; i++) {
+        char id[32];
+
+        snprintf(id, sizeof(id), "id-%u", i);
+        must(lock(b->e, "held", i, id, &b->held[i]));
+    }
+}
+
+/* --- what was looked at --- */
+
+static uint64_t of_others; /* by threads that have ended */
+static uint64_t uncounted; /* not by the operation itself */
+
+static uint64_t seen(void)
+{
+    uint64_t all = of_others;
+
+    for (unsigned i = 0; i < VISITS; i++)
+        all += visits[i];
+    return all;
+}
+
+/* --- operations --- */
+
+static void pair(struct beside *b, unsigned i)
+{
+    struct enq_grant g;
+
+    must(lock(b->e, "own", i, NULL, &g));
+    must(unlock(b->e, &g));
+}
+
+static void pair_with_id(struct beside *b, unsigned i)
+{
+    struct enq_grant g;
+    char id[32];
+
+    snprintf(id, sizeof(id), "own-%u", i);
+    must(lock(b->e, "own", i, id, &g));
+    must(unlock(b->e, &g));
+}
+
+/* The table grows, by slabs and by buckets: those of ids are few, and added to
+   often. */
+static void ten_more(struct beside *b, unsigned i)
+{
+    struct enq_grant g;
+    char id[32];
+
+    for (unsigned k = 10 * i; k < 10 * i + 10; k++) {
+        snprintf(id, sizeof(id), "own-%u", k);
+        must(lock(b->e, "own", k, id, &g));
+    }
+}
+
+static void refused(struct beside *b, unsigned i)
+{
+    struct enq_grant g;
+    char text[16];
+
+    snprintf(text, sizeof(text), "%u", i % b->n);
+    if (enq_lock(b->e,
+            ENQ_REQ(.name = "held", .key = {text}, .mode = ENQ_MODE_X),
+            &g) != ENQ_BUSY)
+        abort();
+}
+
+/* More at once than a thread keeps entries for. */
+static void lock_many(struct beside *b, struct enq_grant *g)
+{
+    for (unsigned k = 0; k < BATCH; k++)
+        must(lock(b->e, "own", k, NULL, &g[k]));
+}
+
+static void unlock_many(struct enq *by, const struct enq_grant *g)
+{
+    for (unsigned k = 0; k < BATCH; k++)
+        must(unlock(by, &g[k]));
+}
+
+static void batch(struct beside *b, unsigned i)
+{
+    struct enq_grant g[BATCH];
+
+    (void)i;
+    lock_many(b, g);
+    unlock_many(b->e, g);
+}
+
+/* By another session: its own can only find out. */
+static void given_back_by_others(struct beside *b, unsigned i)
+{
+    struct enq_grant g[BATCH];
+
+    (void)i;
+    lock_many(b, g);
+    unlock_many(b->other, g);
+}
+
+/* What outlived the session that took it. */
+static void leave_behind(struct beside *b)
+{
+    struct enq *dead;
+    struct enq_grant g;
+    char text[16];
+
+    must(enq_open(&dead, b->space, &b->opts));
+    for (unsigned i = 0; i < b->n; i++) {
+        snprintf(text, sizeof(text), "%u", i);
+        must(enq_lock(dead,
+            ENQ_REQ(.name = "held", .key = {text}, .mode = ENQ_MODE_X,
+                .on_death = ENQ_DEATH_KEEP),
+            &g));
+    }
+    enq_close(dead);
+}
+
+/* The session comes and goes uncounted. */
+static void first_pair(struct beside *b, unsigned i)
+{
+    uint64_t before = seen(), opened, paired;
+    struct beside mine = *b;
+
+    must(enq_open(&mine.e, b->space, &b->opts));
+    opened = seen();
+    pair(&mine, i);
+    paired = seen();
+    enq_close(mine.e);
+    uncounted += seen() - paired + opened - before;
+}
+
+/* --- by two threads --- */
+
+struct task {
+    struct beside *b;
+    struct enq_grant g[BATCH];
+    unsigned i;
+};
+
+static void *give_back(void *context)
+{
+    struct task *task = context;
+
+    unlock_many(task->b->e, task->g);
+    of_others = seen(); /* its own were none when it began */
+    return NULL;
+}
+
+static void *lock_once(void *context)
+{
+    struct task *task = context;
+
+    pair(task->b, task->i);
+    of_others = seen(); /* its own were none when it began */
+    return NULL;
+}
+
+static void by_thread(void *(*run)(void *), struct task *task)
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, run, task) != 0)
+        abort();
+    pthread_join(thread, NULL);
+}
+
+static void handed_over(struct beside *b, unsigned i)
+{
+    struct task task = {.b = b, .i = i};
+
+    lock_many(b, task.g);
+    by_thread(give_back, &task);
+}
+
+static void by_a_new_thread(struct beside *b, unsigned i)
+{
+    struct task task = {.b = b, .i = i};
+
+    by_thread(lock_once, &task);
+}
+
+/* --- rows --- */
+
+const struct row rows[] = {
+    {"a pair beside held locks", hold_others, pair, 5, 60},
+    {"a pair with an id beside held ids", hold_with_ids, pair_with_id, 7, 80},
+    {"ten more with ids beside held ids", hold_with_ids, ten_more, 130, 500},
+    {"a refusal beside held locks", hold_others, refused, 7, 12},
+    {"the first pair of a session beside what the dead left", leave_behind,
+        first_pair, 200, 1500},
+    {"a batch of 100 beside held locks", hold_others, batch, 330, 1000},
+    {"100 given back by another session beside held locks", hold_others,
+        given_back_by_others, 3200, 3600},
+    {"100 unlocked by another thread beside held locks", hold_others,
+        handed_over, 330, 1000},
+    {"a thread that comes and goes beside held locks", hold_others,
+        by_a_new_thread, 5, 80},
+    {"a pair of S beside others", hold_shared, pair_of_shared, 9, 80},
+    {"E again beside the owner's", hold_cumulated, cumulate, 9, 80},
+    {"S again, past those who wait for it", hold_before_a_queue,
+        lock_past_the_queue, 13, 0},
+    {"an unlock that grants all who wait", listen_before_readers,
+        unlock_the_key, 14, 0},
+    {"a promotion over other O locks", hold_optimistic, promote_one, 13, 0},
+    {.name = NULL},
+};
+
+static uint64_t measure(const struct row *row, struct beside *b, unsigned i)
+{
+    uint64_t before = seen() - uncounted;
+
+    row->run(b, i);
+    return seen() - uncounted - before;
+}
+
+void row_play(const struct row *row, unsigned n, struct sum *sum)
+{
+    struct beside b = {.n = n,
+        .opts = {.size = sizeof(b.opts), .slots = 300000, .owner = "growth"}};
+    unsigned times = row_runs_once(row) ? 1 : TIMES;
+    uint64_t all = 0;
+
+    snprintf(b.space, sizeof(b.space), "shm:enq-%sgrowth-%d", test_mark(),
+        (int)getpid());
+    must(enq_open(&b.e, b.space, &b.opts));
+    must(enq_open(&b.other, b.space, &b.opts));
+    row->prepare(&b);
+    sum->most = 0;
+    for (unsigned i = 0; i < times; i++) {
+        uint64_t visited = measure(row, &b, i);
+
+        all += visited;
+        sum->most = visited > sum->most ? visited : sum->most;
+    }
+    sum->mean = (double)all / (row_runs_once(row) ? n : TIMES);
+    enq_unlink(b.space);
+    enq_close(b.other);
+    enq_close(b.e);
+    free(b.held);
+}

@@ -1,0 +1,293 @@
+/*
+ * check_latch.c - the latch: one at a time, also when its owner dies.
+ */
+#include "sync/latch.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "api/attachment.h"
+#include "sync/hooks.h"
+#include "sync/life.h"
+#include "unit.h"
+
+/* The word of a shard that nothing here uses otherwise. */
+#define OF(map) (&(map)->shards[3].latch)
+
+#define NOBODY 1u /* no thread has generation 0: a dead one's */
+
+struct shared {
+    uint32_t inside, has, wants, go;
+    uint64_t count; /* not atomic: the word guards it */
+};
+
+static struct shared *shared;
+
+static void work(struct thread *t, uint32_t *word, int rounds)
+{
+    for (int i = 0; i < rounds; i++) {
+        ck_assert_int_eq(latch_acquire(t, word, RANK_SHARD), 0);
+        ck_assert_uint_eq(shm_add(&shared->inside, 1), 1);
+        shared->count++;
+        shm_add(&shared->inside, -1);
+        latch_release(t, word);
+    }
+}
+
+static int work_in_process(void *rounds)
+{
+    struct enq *e = unit_open();
+
+    work(thread_enter(e->map), OF(e->map), *(int *)rounds);
+    enq_close(e);
+    return 0;
+}
+
+TEST(one_process_at_a_time_has_the_latch)
+{
+    int rounds = 20000;
+
+    shared = unit_shared(sizeof(*shared));
+    enq_close(unit_open());
+    for (int i = 0; i < 4; i++)
+        unit_fork(work_in_process, &rounds);
+    unit_join_all(4);
+    ck_assert_uint_eq(shared->count, 4 * (uint64_t)rounds);
+}
+
+static void *work_in_thread(void *e)
+{
+    struct map *map = ((struct enq *)e)->map;
+
+    work(thread_enter(map), OF(map), 20000);
+    return NULL;
+}
+
+TEST(one_thread_at_a_time_has_the_latch)
+{
+    struct enq *e = unit_open();
+    pthread_t threads[4];
+
+    shared = unit_shared(sizeof(*shared));
+    for (size_t i = 0; i < LENGTH(threads); i++)
+        pthread_create(&threads[i], NULL, work_in_thread, e);
+    for (size_t i = 0; i < LENGTH(threads); i++)
+        pthread_join(threads[i], NULL);
+    ck_assert_uint_eq(shared->count, 80000);
+    enq_close(e);
+}
+
+TEST(a_free_latch_is_zero_again)
+{
+    struct enq *e = unit_open();
+    struct thread *t = thread_enter(e->map);
+
+    ck_assert_int_eq(latch_acquire(t, OF(e->map), RANK_SHARD), 0);
+    ck_assert(latch_held(t, OF(e->map)));
+    ck_assert_uint_eq(*OF(e->map), t->ref);
+    latch_release(t, OF(e->map));
+    ck_assert_uint_eq(*OF(e->map), 0);
+    enq_close(e);
+}
+
+static int hold_and_stay(void *nothing)
+{
+    struct enq *e = unit_open();
+
+    (void)nothing;
+    latch_acquire(thread_enter(e->map), OF(e->map), RANK_SHARD);
+    shm_add(&shared->has, 1);
+    for (;;)
+        pause();
+    return 0;
+}
+
+TEST(the_latch_of_a_killed_holder_is_taken_over)
+{
+    struct enq *e = unit_open();
+    pid_t pid;
+
+    shared = unit_shared(sizeof(*shared));
+    for (uint32_t i = 1; i <= 10; i++) {
+        pid = unit_fork(hold_and_stay, NULL);
+        eventually(shm_load(&shared->has) == i);
+        unit_kill(pid);
+        work(thread_enter(e->map), OF(e->map), 1);
+    }
+    ck_assert_uint_eq(*OF(e->map), 0);
+    unit_healthy(e);
+    enq_close(e);
+}
+
+/* No kernel writes that: the segment is damaged. */
+TEST(a_holder_whose_liveness_word_says_both_is_waited_for_no_longer)
+{
+    struct enq *e = unit_open();
+    struct thread_slot *slot;
+    pid_t pid;
+
+    shared = unit_shared(sizeof(*shared));
+    pid = unit_fork(hold_and_stay, NULL);
+    eventually(shm_load(&shared->has) == 1);
+    slot = at_thread(e->map, latch_owner(shm_load(OF(e->map))));
+    shm_or((uint32_t *)&slot->life, FUTEX_OWNER_DIED);
+    work(thread_enter(e->map), OF(e->map), 1);
+    unit_kill(pid);
+    enq_close(e);
+}
+
+static int writes_our_name(struct map *map, struct thread *me)
+{
+    shm_store(OF(map), me->ref);
+    return 0;
+}
+
+/* While we wait for it, as in a segment that somebody writes over. */
+TEST(a_latch_that_names_us_though_we_have_not_taken_it_is_damaged)
+{
+    struct enq *e = unit_open();
+    struct thread *t = thread_enter(e->map);
+    struct hooks before = hooks;
+
+    shared = unit_shared(sizeof(*shared));
+    hooks.recover = writes_our_name;
+    *OF(e->map) = NOBODY;
+    want(ENQ_ECORRUPT, latch_acquire(t, OF(e->map), RANK_SHARD));
+    ck_assert_uint_eq(t->n_held, 0);
+    hooks = before;
+    *OF(e->map) = 0;
+    work(t, OF(e->map), 1);
+    enq_close(e);
+}
+
+static int want_it(void *nothing)
+{
+    struct enq *e = unit_open();
+
+    (void)nothing;
+    shm_add(&shared->wants, 1);
+    work(thread_enter(e->map), OF(e->map), 1);
+    enq_close(e);
+    return 0;
+}
+
+/* They sleep when the holder dies: all of them get the word in turn. */
+TEST(sleepers_get_the_latch_of_a_killed_holder)
+{
+    pid_t holder;
+
+    shared = unit_shared(sizeof(*shared));
+    enq_close(unit_open());
+    holder = unit_fork(hold_and_stay, NULL);
+    eventually(shm_load(&shared->has) == 1);
+    for (int i = 0; i < 4; i++)
+        unit_fork(want_it, NULL);
+    eventually(shm_load(&shared->wants) == 4);
+    usleep(20000);
+    kill(holder, SIGKILL);
+    for (int i = 0; i < 4; i++)
+        eventually(shm_load(&shared->count) == 4);
+    unit_killed(holder);
+    unit_join_all(4);
+}
+
+static int hold_for_a_while(void *nothing)
+{
+    struct enq *e = unit_open();
+    struct thread *t = thread_enter(e->map);
+
+    (void)nothing;
+    latch_acquire(t, OF(e->map), RANK_SHARD);
+    shm_add(&shared->has, 1);
+    eventually(shm_load(&shared->go));
+    latch_release(t, OF(e->map));
+    enq_close(e);
+    return 0;
+}
+
+TEST(a_sleeper_is_woken_when_the_latch_is_free)
+{
+    struct enq *e = unit_open();
+
+    shared = unit_shared(sizeof(*shared));
+    unit_fork(hold_for_a_while, NULL);
+    eventually(shm_load(&shared->has));
+    unit_fork(want_it, NULL);
+    eventually(shm_load(OF(e->map)) & LATCH_WAITERS);
+    shm_store(&shared->go, 1);
+    unit_join_all(2);
+    ck_assert_uint_eq(shared->count, 1);
+    enq_close(e);
+}
+
+#ifdef ENQ_DEBUG
+static struct enq *ranks_open(struct thread **t)
+{
+    struct enq *e = unit_open();
+
+    *t = thread_enter(e->map);
+    return e;
+}
+
+TEST(latches_taken_against_their_rank_abort)
+{
+    struct thread *t;
+    struct enq *e = ranks_open(&t);
+
+    latch_acquire(t, &e->map->shards[5].latch, RANK_SHARD);
+    latch_acquire(t, &e->map->gates[5].latch, RANK_GATE);
+}
+
+TEST(latches_of_one_rank_taken_downwards_abort)
+{
+    struct thread *t;
+    struct enq *e = ranks_open(&t);
+
+    latch_acquire(t, &e->map->shards[5].latch, RANK_SHARD);
+    latch_acquire(t, &e->map->shards[4].latch, RANK_SHARD);
+}
+
+TEST(a_latch_released_that_was_not_held_aborts)
+{
+    struct thread *t;
+    struct enq *e = ranks_open(&t);
+
+    latch_release(t, &e->map->shards[5].latch);
+}
+#endif
+
+TEST(latches_may_be_released_in_any_order)
+{
+    struct enq *e = unit_open();
+    struct thread *t = thread_enter(e->map);
+
+    for (int i = 0; i < 3; i++)
+        latch_acquire(t, &e->map->shards[i].latch, RANK_SHARD);
+    latch_release(t, &e->map->shards[1].latch);
+    latch_release(t, &e->map->shards[0].latch);
+    latch_release(t, &e->map->shards[2].latch);
+    ck_assert_uint_eq(t->n_held, 0);
+    enq_close(e);
+}
+
+int main(void)
+{
+    unit_begin("latch");
+    ADD(one_process_at_a_time_has_the_latch);
+    ADD(one_thread_at_a_time_has_the_latch);
+    ADD(a_free_latch_is_zero_again);
+    ADD(the_latch_of_a_killed_holder_is_taken_over);
+    ADD(a_holder_whose_liveness_word_says_both_is_waited_for_no_longer);
+    ADD(a_latch_that_names_us_though_we_have_not_taken_it_is_damaged);
+    ADD(sleepers_get_the_latch_of_a_killed_holder);
+    ADD(a_sleeper_is_woken_when_the_latch_is_free);
+#ifdef ENQ_DEBUG
+    ADD_ENDED_BY(SIGABRT, latches_taken_against_their_rank_abort);
+    ADD_ENDED_BY(SIGABRT, latches_of_one_rank_taken_downwards_abort);
+    ADD_ENDED_BY(SIGABRT, a_latch_released_that_was_not_held_aborts);
+#endif
+    ADD(latches_may_be_released_in_any_order);
+    return unit_end();
+}
