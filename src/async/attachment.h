@@ -17,11 +17,12 @@ struct enq {
     struct map *map;
     struct session session; /* not of a read-only attachment */
     bool readonly;
-    bool cut;           /* the helper's: its file was cut off */
-    bool doubted;       /* the helper's: see look_at_name() */
-    uint32_t wanted;    /* the helper's: what give_room() has seen */
-    struct async async; /* nor this */
-    int life_fd;        /* enq_life_fd()'s; -1: none; under process_enter() */
+    bool cut;             /* the helper's: its file was cut off */
+    bool doubted;         /* the helper's: see look_at_name() */
+    uint32_t wanted;      /* the helper's: what give_room() has seen */
+    session_ref_t before; /* the helper's: whose end it is told of */
+    struct async async;   /* nor this */
+    int life_fd;          /* enq_life_fd()'s; -1: none; under process_enter() */
     struct cds_list_head node; /* of the helper's list */
     char owner[ENQ_OWNER_BYTES];
     char path[ENQ_NAME_BYTES + 128];

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "async/bell.h"
 #include "base/spawn.h"
@@ -20,7 +21,11 @@
 #include "wait/lock_event.h"
 #include "wait/wait.h"
 
+/* One helper of each table makes a round each second: the first in the ring of
+   sessions. The others are woken by what happens, and make one in case that the
+   first is stopped. */
 #define ROUND_NS sys_look_every(NS_PER_S)
+#define RARE_ROUND_NS sys_look_every(30 * NS_PER_S)
 #define STACK_BYTES (128 * 1024)
 
 /* A session's life mutex and a slot's for each map: together no more than the
@@ -179,16 +184,31 @@ static void make_round(void)
         look_after(e);
 }
 
-/* A round is due each second, and when a death was reported; not for each
+/* Private to the helper. */
+struct rounds {
+    mono_t last;
+    bool first; /* in the ring of some table, as far as is known */
+};
+
+/* Not all at once, though all may have begun so. */
+static mono_t round_due(const struct rounds *r)
+{
+    const int64_t spread_ns = getpid() % 1024 * (10 * NS_PER_MS);
+
+    return mono_add_ns(r->last,
+        r->first ? ROUND_NS : RARE_ROUND_NS + spread_ns);
+}
+
+/* A round is made when it is time, and when a death was reported; not for each
    order, or opening thousands of attachments would take for ever. */
-static mono_t round_if_due(mono_t next)
+static void round_if_due(struct rounds *r)
 {
     mono_t now = sys.now();
 
-    if (!shm_swap(&helper_bell.death, 0) && !mono_reached(next, now))
-        return next;
+    if (!shm_swap(&helper_bell.death, 0) && !mono_reached(round_due(r), now))
+        return;
     make_round();
-    return mono_add_ns(now, ROUND_NS);
+    r->last = now;
 }
 
 /* A session has looked for room in vain: gives back what none here uses. */
@@ -247,6 +267,28 @@ static void watch_notifications(struct bed *bed)
             bed->watches[bed->n++] =
                 notification_watch(e->session.slot, e->async.seen);
     }
+}
+
+/* Where there is no room, or no futex_waitv(2), it looks each second itself. */
+static bool watch_before(struct bed *bed)
+{
+    bool first = !sys_has_waitv();
+    struct enq *e;
+
+    if (first)
+        return true;
+    cds_list_for_each_entry (e, &helper.attachments, node) {
+        struct sys_watch *watch = &bed->watches[bed->n];
+
+        if (e->cut)
+            continue;
+        if (bed->n == SYS_WATCHES_MAX)
+            return true;
+        first |= !session_watch_before(e->map, e->session.ref, &e->before,
+            watch, &bed->dead);
+        bed->n += e->before != 0;
+    }
+    return first;
 }
 
 /* A session that dies may be one that an async request waits for. Those beyond
@@ -323,7 +365,7 @@ static mono_t reap_again(const struct bed *bed, mono_t next)
 }
 
 /* Without started requests there is no tick. */
-static void go_to_sleep(uint32_t heard, mono_t next)
+static void go_to_sleep(uint32_t heard, mono_t next, struct rounds *rounds)
 {
     struct bed bed = {.watches = {{&helper_bell.rings, heard}}, .n = 1};
     bool waiting = false;
@@ -331,6 +373,8 @@ static void go_to_sleep(uint32_t heard, mono_t next)
 
     watch_notifications(&bed);
     bed.lives = bed.n;
+    rounds->first = watch_before(&bed);
+    next = mono_min(next, round_due(rounds));
     cds_list_for_each_entry (e, &helper.attachments, node) {
         bed.dead |= shm_load(&e->map->dying);
         if (!e->async.waiting || e->cut)
@@ -352,7 +396,8 @@ static void go_to_sleep(uint32_t heard, mono_t next)
 
 static void *helper_main(void *nothing)
 {
-    mono_t round = {0}, next;
+    struct rounds rounds = {.first = true};
+    mono_t next;
 
     /* not by pthread_setname_np(), from outside: that opens a file in /proc,
        which makes the end of the process 10 times as slow */
@@ -366,13 +411,13 @@ static void *helper_main(void *nothing)
         if (shm_load(&helper_bell.death))
             look_at_all_async(true);
         give_room();
-        round = round_if_due(round);
+        round_if_due(&rounds);
         /* Awake: a thread that lowers a deadline now must ring, and the bell is
            heard before we sleep. Partner: helper_watch_slow(). */
         shm_store_fence(&helper_bell.wakes_ns, INT64_MAX);
-        next = mono_min(round, look_at_all_async(false));
+        next = look_at_all_async(false);
         shm_store(&helper_bell.wakes_ns, next.ns);
-        go_to_sleep(heard, next);
+        go_to_sleep(heard, next, &rounds);
     }
 }
 

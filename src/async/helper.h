@@ -3,9 +3,14 @@
  *
  * It holds the life mutexes of the process's sessions, so that a session ends
  * with its process and not with some thread; reaps dead sessions that others
- * have noticed; and looks once a second for dead sessions that nobody waits
- * for, and whether a segment has lost its name. All signals blocked, small
- * stack, asleep otherwise. It ends with the last attachment.
+ * have noticed, and the one before its own in the ring (session_watch_before),
+ * whose death wakes it. All signals blocked, small stack, asleep otherwise. It
+ * ends with the last attachment.
+ *
+ * The first of a ring makes a round each second for all of its table: for what
+ * nobody is told of, as leases that have run out, heirs that have ended, dead
+ * threads, a name that is gone. So an idle process does not wake up, however
+ * many there are.
  */
 #ifndef ASYNC_HELPER_H
 #define ASYNC_HELPER_H

@@ -12,6 +12,8 @@
  */
 #include "recovery/session.h"
 
+#include <limits.h>
+
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -135,5 +137,7 @@ void session_end(struct session *s)
         life_end(&s->slot->life);
         map_registry_unlock(s->map);
     }
+    /* the helper that watches us, among others (session_watch_before()) */
+    sys.wake(liveness_word(&s->slot->life), INT_MAX);
     slab_session_fini(s);
 }

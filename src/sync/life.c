@@ -296,3 +296,40 @@ bool session_watch(const struct map *map, session_ref_t ref,
     return !liveness_is_dead(watch->value) &&
         shm_load_acquire(&slot->ref) == ref;
 }
+
+static uint32_t place_of(const struct map *map, session_ref_t ref)
+{
+    return (uint32_t)(at_session(map, ref) - map->sessions);
+}
+
+/* Another process's: our own dies as a whole. */
+static bool is_neighbour(const struct map *map, session_ref_t ref,
+    session_ref_t own)
+{
+    return ref != 0 &&
+        shm_load(&at_session(map, ref)->keeper) !=
+        shm_load(&at_session(map, own)->keeper);
+}
+
+/* The first of the ring looks for its last each time, as newcomers are behind
+   that one; the others are content with any that lives. */
+bool session_watch_before(const struct map *map, session_ref_t own,
+    session_ref_t *before, struct sys_watch *watch, bool *dead)
+{
+    uint32_t n = map_sessions(map), at = place_of(map, own), i = at;
+
+    if (*before != 0 && place_of(map, *before) < at &&
+        session_watch(map, *before, watch))
+        return true;
+    for (;;) {
+        i = (i == 0 ? n : i) - 1;
+        *before = i == at ? 0 : shm_load_acquire(&map->sessions[i].ref);
+        if (i == at)
+            return false;
+        if (!is_neighbour(map, *before, own))
+            continue;
+        if (session_watch(map, *before, watch))
+            return i < at;
+        *dead |= session_is_dead(map, *before);
+    }
+}

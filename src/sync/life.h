@@ -118,4 +118,21 @@ bool session_dies_now(const struct map *map, session_ref_t ref);
 bool session_watch(const struct map *map, session_ref_t ref,
     struct sys_watch *watch);
 
+/*
+ * All sessions of a table stand in a ring, by their slots, and each watches the
+ * nearest living one before it that is another process's: so each end is
+ * noticed by one, whether or not anybody waits, and nobody has to look around.
+ *
+ * @before  that one, found anew when it has ended; 0: there is none
+ * @watch   what its end wakes a sleeper by: its death, and its close, too
+ *          (session_end())
+ * @dead    set to true if another was found to be dead on the way to it, of
+ *          whose death nobody may have been told
+ *
+ * Returns: is it a session whose slot comes before @own's? Else @own is the
+ * first, and is to look for what nobody is told of.
+ */
+bool session_watch_before(const struct map *map, session_ref_t own,
+    session_ref_t *before, struct sys_watch *watch, bool *dead);
+
 #endif

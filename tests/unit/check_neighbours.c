@@ -1,0 +1,239 @@
+/*
+ * check_neighbours.c - the ring of sessions: each watches the one before it.
+ *
+ * A process that ends is noticed by a helper thread that its end wakes up, not
+ * by one that looks around. So all but the last of these have no ticks and no
+ * rounds: what nobody is woken for never happens.
+ */
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "api/attachment.h"
+#include "async/bell.h"
+#include "base/atomic.h"
+#include "sync/life.h"
+#include "unit.h"
+
+#define MOST 20
+
+struct ring {
+    uint32_t ready, close, closed; /* a number: of the one that shall */
+    pid_t pid[MOST + 1];
+};
+
+static int is_attached(void *ring)
+{
+    struct ring *r = ring;
+    struct enq *e = unit_open();
+    uint32_t own = (uint32_t)(e->session.slot - e->map->sessions);
+    struct enq_grant g;
+    char text[16];
+
+    snprintf(text, sizeof(text), "%u", own);
+    if (unit_lock(e, "n", text, ENQ_MODE_X, &g) != ENQ_OK)
+        return 1;
+    shm_store(&r->ready, own);
+    while (shm_load(&r->close) != own)
+        unit_nap();
+    enq_close(e);
+    shm_store(&r->closed, own);
+    for (;;)
+        pause();
+}
+
+static void join(struct ring *r, unsigned i)
+{
+    shm_store(&r->ready, 0);
+    r->pid[i] = unit_fork(is_attached, r);
+    eventually(shm_load(&r->ready) == i);
+}
+
+/* This process is the first; so many come after it, one after the other. */
+static struct enq *begin(struct ring *r, unsigned n)
+{
+    struct enq *e = unit_open();
+
+    for (unsigned i = 1; i <= n; i++)
+        join(r, i);
+    return e;
+}
+
+static struct enq *begin_without_ticks(struct ring *r, unsigned n)
+{
+    setenv("ENQ_TICK_MS", "600000", 1);
+    return begin(r, n);
+}
+
+static bool is_buried(struct enq *e, unsigned i)
+{
+    return shm_load(&e->map->sessions[i].ref) == 0;
+}
+
+static void end(struct enq *e, struct ring *r, unsigned n)
+{
+    for (unsigned i = 1; i <= n; i++)
+        if (r->pid[i] != 0)
+            unit_kill(r->pid[i]);
+    enq_close(e);
+}
+
+static void die(struct ring *r, unsigned i)
+{
+    unit_kill(r->pid[i]);
+    r->pid[i] = 0;
+}
+
+TEST(a_death_that_nobody_waits_for_is_noticed_by_the_next)
+{
+    struct ring *r = unit_shared(sizeof(*r));
+    struct enq *e = begin_without_ticks(r, 5);
+
+    die(r, 3);
+    eventually(is_buried(e, 3));
+    die(r, 1);
+    eventually(is_buried(e, 1));
+    unit_healthy(e);
+    end(e, r, 5);
+}
+
+/* By the first, which looks for the last whenever it wakes. */
+TEST(the_death_of_the_last_is_noticed_by_the_first)
+{
+    struct ring *r = unit_shared(sizeof(*r));
+    struct enq *e = begin_without_ticks(r, 4);
+
+    helper_ring();
+    eventually(shm_load(&e->before) == e->map->sessions[4].ref);
+    die(r, 4);
+    eventually(is_buried(e, 4));
+    eventually(shm_load(&e->before) == e->map->sessions[3].ref);
+    join(r, 4);
+    helper_ring();
+    eventually(shm_load(&e->before) == e->map->sessions[4].ref);
+    die(r, 4);
+    eventually(is_buried(e, 4));
+    end(e, r, 4);
+}
+
+/* Nobody has been told of the last, as the first has not looked for it yet. */
+TEST(the_dead_on_the_way_to_a_neighbour_are_seen)
+{
+    struct ring *r = unit_shared(sizeof(*r));
+    struct enq *e = begin_without_ticks(r, 3);
+    session_ref_t before = 0;
+    struct sys_watch watch;
+    bool dead = false;
+
+    ck_assert(!session_watch_before(e->map, e->session.ref, &before, &watch,
+        &dead));
+    ck_assert_uint_eq(before, e->map->sessions[3].ref);
+    ck_assert(!dead);
+    die(r, 3);
+    ck_assert(!session_watch_before(e->map, e->session.ref, &before, &watch,
+        &dead));
+    ck_assert_uint_eq(before, e->map->sessions[2].ref);
+    ck_assert(dead);
+    end(e, r, 3);
+}
+
+/* The second dies while the fourth still watches the third, or has just looked
+   for another. */
+TEST(one_that_is_closed_is_in_nobodys_view)
+{
+    struct ring *r = unit_shared(sizeof(*r));
+    struct enq *e = begin_without_ticks(r, 4);
+
+    shm_store(&r->close, 3);
+    eventually(shm_load(&r->closed) == 3);
+    die(r, 2);
+    eventually(is_buried(e, 2));
+    end(e, r, 4);
+}
+
+/* All at once, so that many of those that are woken die of it. */
+TEST(of_those_that_die_together_all_are_noticed)
+{
+    struct ring *r = unit_shared(sizeof(*r));
+    struct enq *e = begin_without_ticks(r, MOST);
+
+    for (unsigned i = 2; i < MOST; i++)
+        kill(r->pid[i], SIGKILL);
+    for (unsigned i = 2; i < MOST; i++)
+        die(r, i);
+    for (unsigned i = 2; i < MOST; i++)
+        eventually(is_buried(e, i));
+    end(e, r, MOST);
+}
+
+/* How often a process's helper thread went to sleep. */
+static unsigned naps_of(pid_t pid)
+{
+    char path[300], line[200];
+    unsigned all = 0, naps;
+    struct dirent *task;
+    DIR *tasks;
+
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    tasks = opendir(path);
+    ck_assert_ptr_nonnull(tasks);
+    while ((task = readdir(tasks)) != NULL) {
+        bool is_helper = false;
+        FILE *f;
+
+        snprintf(path, sizeof(path), "/proc/%d/task/%s/status", (int)pid,
+            task->d_name);
+        f = fopen(path, "r");
+        while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+            is_helper |= strstr(line, "enq-helper") != NULL;
+            if (is_helper &&
+                sscanf(line, "voluntary_ctxt_switches: %u", &naps) == 1)
+                all += naps;
+        }
+        if (f != NULL)
+            fclose(f);
+    }
+    closedir(tasks);
+    return all;
+}
+
+static unsigned naps_of_all(const struct ring *r)
+{
+    unsigned all = 0;
+
+    for (unsigned i = 1; i <= MOST; i++)
+        all += naps_of(r->pid[i]);
+    return all;
+}
+
+/* With ticks and rounds, as they are: of each process one or two in this time,
+   if each had its own. */
+TEST(an_idle_process_does_not_wake_up)
+{
+    struct ring *r = unit_shared(sizeof(*r));
+    struct enq *e;
+    unsigned before;
+
+    unit_with_ticks();
+    e = begin(r, MOST);
+    usleep(200 * 1000); /* all have gone to sleep */
+    before = naps_of_all(r);
+    ck_assert_uint_gt(before, 0);
+    sleep(2);
+    ck_assert_uint_le(naps_of_all(r) - before, 8);
+    end(e, r, MOST);
+}
+
+int main(void)
+{
+    unit_begin("neighbours");
+    ADD(a_death_that_nobody_waits_for_is_noticed_by_the_next);
+    ADD(the_death_of_the_last_is_noticed_by_the_first);
+    ADD(the_dead_on_the_way_to_a_neighbour_are_seen);
+    ADD(one_that_is_closed_is_in_nobodys_view);
+    ADD(of_those_that_die_together_all_are_noticed);
+    ADD(an_idle_process_does_not_wake_up);
+    return unit_end();
+}
