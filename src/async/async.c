@@ -201,7 +201,7 @@ static bool has_moved(const struct map *map, const struct started *r,
         is_another(r->plan.ahead, r->plan.ahead_state) ||
         is_another(holder, r->plan.holder_state) ||
         (death && holder != NULL &&
-            ENTRY_DEATH(holder->on_death) == ENQ_DEATH_RELEASE &&
+            ENTRY_DEATH(shm_load(&holder->on_death)) == ENQ_DEATH_RELEASE &&
             session_is_dead(map, shm_load(&holder->session)));
 }
 
