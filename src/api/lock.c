@@ -69,7 +69,7 @@ static int check_cycle(struct acquisition *c, struct started *r)
     mono_t never = MONO_NEVER;
 
     r->suspicion.wanted = c->ask->cycles;
-    return cycle_suspect(&r->suspicion, s, c->t, handle, &never) ==
+    return cycle_suspect(&r->suspicion, s, c->t, handle, 0, &never) ==
                 ENQ_DEADLOCK &&
             hold_withdraw(s, c->t, handle) == ENQ_OK
         ? ENQ_DEADLOCK

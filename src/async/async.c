@@ -268,7 +268,7 @@ static void look_for_cycle(struct enq *e, struct thread *t, struct started *r)
     int rc;
 
     pthread_mutex_unlock(&d->mutex);
-    rc = cycle_suspect(&r->suspicion, &e->session, t, handle, &until);
+    rc = cycle_suspect(&r->suspicion, &e->session, t, handle, 0, &until);
     if (rc == ENQ_DEADLOCK && withdraw(e, t, r) != ENQ_OK)
         rc = ENQ_PENDING;
     pthread_mutex_lock(&d->mutex);

@@ -189,20 +189,37 @@ static int retry_within(struct pass *p, struct entry *e)
     return 0;
 }
 
+static struct entry *next_waiter(struct ring *ring)
+{
+    struct entry *e;
+
+    do
+        e = ring_next(ring);
+    while (e != NULL && !entry_is(e, PHASE_WAITING));
+    return e;
+}
+
 /* The ring does not change as it is walked: a grant leaves the entry where it
-   is, and nothing is dropped any more. */
+   is, and nothing is dropped any more. The first that stays behind one that is
+   granted is told: not each that is granted with others, of the one before. */
 static int each_waiter(struct pass *p, struct entry *first,
     int (*grant_one)(struct pass *p, struct entry *e))
 {
     struct ring ring = ring_from(p->s->map, first);
-    struct entry *e;
+    struct entry *e = next_waiter(&ring);
+    bool left = false;
     int rc = 0;
 
     enq_assert(!p->s->wide && scope_is_entered(p->s));
     p->enough = false;
-    while (rc == 0 && !p->enough && (e = ring_next(&ring)) != NULL)
-        if (entry_is(e, PHASE_WAITING))
-            rc = grant_one(p, e);
+    for (; rc == 0 && e != NULL && !p->enough; e = next_waiter(&ring)) {
+        rc = grant_one(p, e);
+        if (left && entry_is(e, PHASE_WAITING))
+            transition_tell(p->s, e);
+        left = !entry_is(e, PHASE_WAITING);
+    }
+    if (left && e != NULL)
+        transition_tell(p->s, e);
     return ring.damaged ? ENQ_ECORRUPT : rc;
 }
 

@@ -317,6 +317,8 @@ int transition_grant(struct scope *s, struct entry *e)
         s->t->brief = true;
     next_token(s, e);
     count_waiting(s, e, -1);
+    if (s->wide || entry_is_of_set(e))
+        transition_tell_behind(s, e); /* else the pass does: grant_scan.c */
     set_state(e, PHASE_HELD, mode);
     ENQ_POINT("grant.stored");
     shm_add(transition_waits_of(s, e), -1);
@@ -406,8 +408,11 @@ static void note_taker(struct map *map, struct entry *e,
 static int take_out(struct scope *s, struct entry *e, enum gone gone,
     const struct ask *taker)
 {
-    int rc = unlink_entry(s, e);
+    int rc;
 
+    if (entry_is(e, PHASE_WAITING))
+        transition_tell_behind(s, e);
+    rc = unlink_entry(s, e);
     if (unlikely(rc != 0))
         return rc;
     if (taker != NULL)

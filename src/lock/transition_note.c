@@ -5,6 +5,7 @@
 #include "lock/transition_note.h"
 
 #include "lock/conflict.h"
+#include "sync/tick.h"
 
 /* It is held, its session listens, and has not been asked for it yet. */
 static bool may_hear(const struct scope *s, const struct entry *e)
@@ -117,4 +118,34 @@ int transition_note_all(struct scope *s, const struct key *key)
         return 0;
     rc = scope_visit(s, key, see_waiting, &x);
     return rc != 0 ? rc : scope_visit(s, key, see_blocking, &x);
+}
+
+/* The state first, then the load of `asleep` by notify(): one that has looked,
+   and is about to sleep for long, is kept awake by its state, as its look was
+   before ours. Partner: sleep_on() in wait/wait.c. */
+void transition_tell(struct scope *s, struct entry *e)
+{
+    uint32_t asleep = tick_untraced(shm_load(&e->asleep));
+
+    enq_assert(scope_is_entered(s));
+    if (asleep == ASLEEP_THREAD || asleep >= ASLEEP_STARTED)
+        return;
+    shm_or(&e->state, STATE_SOONER);
+    scope_wake(s, e);
+}
+
+/* In the order of the ring, which is that of arrival; it is closed, so that
+   behind the last come those that were before it. */
+void transition_tell_behind(struct scope *s, struct entry *e)
+{
+    struct ring ring = ring_from(s->map, e);
+    struct entry *next = ring_next(&ring);
+
+    if (entry_is_generic(e))
+        return;
+    do
+        next = ring_next(&ring);
+    while (next != NULL && !entry_is(next, PHASE_WAITING));
+    if (next != NULL && next->ticket > e->ticket)
+        transition_tell(s, next);
 }

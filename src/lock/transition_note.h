@@ -40,4 +40,18 @@ HOT int transition_note_waiters(struct scope *s, struct entry *e)
    its holders, in two walks over its ring. */
 int transition_note_all(struct scope *s, const struct key *key);
 
+/*
+ * A waiter with several ahead of it sleeps for long: nothing that it could see
+ * makes it the first but that those leave. So whoever takes a waiter out of its
+ * queue, by a grant or otherwise, tells the one behind it, which looks then,
+ * and is the first perhaps, or watches another from now on (ZooKeeper's
+ * predecessor). One that sleeps for a tick at a time is left alone: of two that
+ * hand a lock to and fro neither is woken in vain.
+ */
+void transition_tell(struct scope *s, struct entry *e);
+
+/* The one behind this waiter. Under the latch of their ring; no step if it is a
+   generic one, behind which nobody sleeps for long. */
+void transition_tell_behind(struct scope *s, struct entry *e);
+
 #endif

@@ -46,7 +46,7 @@
 #include "enq.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x314b434f4c514e45) /* "ENQLOCK1" */
-#define LAYOUT_VERSION 9
+#define LAYOUT_VERSION 10
 
 #define PAGE_BYTES 4096u /* of ours; the kernel's may be larger */
 #define UNIT_BYTES 64u
@@ -358,6 +358,8 @@ enum gone {
 enum asleep {
     ASLEEP_NOBODY,  /* nothing: its thread is awake, and will look */
     ASLEEP_THREAD,  /* its thread is, or is about to be, in futex_waitv */
+    ASLEEP_BEHIND,  /* the same, for long: it is told when the waiter ahead of
+                       it leaves the queue (transition_tell()) */
     ASLEEP_STARTED, /* an async request: the session's helper. From this value
                        on: its number in the attachment, plus this */
 };

@@ -37,7 +37,7 @@ void notify(const struct map *map, struct entry *e)
     uint32_t asleep = tick_untraced(shm_load(&e->asleep));
     session_ref_t session = shm_load(&e->session);
 
-    if (asleep == ASLEEP_THREAD) {
+    if (asleep == ASLEEP_THREAD || asleep == ASLEEP_BEHIND) {
         tick_trace(&e->asleep);
         sys.wake((const uint32_t *)&e->state, 1);
     }

@@ -146,7 +146,7 @@ static void sys_sleep(const struct sys_watch *watches, unsigned n, mono_t until)
         return;
     }
     ts = monotonic_until(until, 3600 * NS_PER_S);
-    wait_for(watches, n, &ts);
+    NOTE_SLEPT_OUT(wait_for(watches, n, &ts));
 }
 
 static void sys_wake(const uint32_t *word, int how_many)

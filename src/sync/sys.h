@@ -33,7 +33,8 @@ struct sys_ops {
        no reason: the caller looks again at all that it waits for. Never blocks
        for longer than SYS_TICK_NS. At most SYS_WATCHES_MAX words. */
     void (*wait)(const struct sys_watch *watches, unsigned n, mono_t until);
-    /* The same without the tick: for the helper, which is always rung for. */
+    /* The same without the tick: for the helper, which is always rung for, and
+       for a waiter far behind, which is told (wait/wait.c). */
     void (*sleep)(const struct sys_watch *watches, unsigned n, mono_t until);
     /* A system call: not under a latch, but for the few that say so. */
     void (*wake)(const uint32_t *word, int how_many);
@@ -70,7 +71,7 @@ extern int64_t sys_coarse_lag_ns;
 #ifdef ENQ_POINTS
 int64_t sys_look_every(int64_t ns);
 
-/* Did this thread's last sys.wait() end because it was time? False where words
+/* Did this thread's last sleep on several words end because it was time? False where words
    are looked at in slices. */
 bool sys_slept_out(void);
 #else

@@ -15,9 +15,10 @@
 /* Partner: is_unwoken() in wait/wait.c and set_wait.c. */
 void tick_trace(uint32_t *asleep)
 {
-    uint32_t thread = ASLEEP_THREAD;
+    uint32_t thread = shm_load(asleep);
 
-    shm_cas(asleep, &thread, thread | TICK_TRACE);
+    if (thread == ASLEEP_THREAD || thread == ASLEEP_BEHIND)
+        shm_cas(asleep, &thread, thread | TICK_TRACE);
 }
 
 /* The environment is asked anew each time: a test may set it late. */

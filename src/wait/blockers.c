@@ -141,8 +141,10 @@ static bool see_blocker(void *context, struct entry *e)
     own = entry_owned_by(w->s->map, e, w->ask);
     conflicts = mode_conflicts(w->s->map->modes, STATE_MODE(state) % MODES,
         w->ask->mode, own);
-    if (waits)
+    if (waits) {
         b->ahead = later(b->ahead, e);
+        b->n_ahead++;
+    }
     if (waits && conflicts) {
         b->before = later(b->before, e);
         note_set(b, w->s, e);
@@ -155,8 +157,8 @@ static bool see_blocker(void *context, struct entry *e)
 void blockers_begin(struct blockers *b, mono_t deadline)
 {
     b->before = b->ahead = b->holder = NULL;
-    b->n = b->own = b->n_sets = b->n_dying = 0;
-    b->dead = b->behind_set = false;
+    b->n = b->own = b->n_sets = b->n_dying = b->n_ahead = 0;
+    b->dead = b->behind_set = b->far = false;
     b->until = deadline;
 }
 
@@ -168,9 +170,13 @@ void blockers_own(struct blockers *b, struct entry *e)
     b->own = ++b->n;
 }
 
+/* Of these the first looks at each tick, the second in case that it does not. */
+#define FAR_AHEAD 2
+
 /* At the end of its bypass window a waiter looks by itself: until then the lock
    is left to whichever thread is quicker, and nothing wakes a waiter when the
-   window ends (R7). In a narrow scope a waiter that has another ahead is no
+   window ends (R7). One far behind is told before its turn comes. In a narrow
+   scope a waiter that has another ahead is no
    leader: that one waits for the same locks. In a wide scope it may wait for
    others. */
 int blockers_add(struct blockers *b, struct scope *s, const struct ask *ask,
@@ -180,14 +186,16 @@ int blockers_add(struct blockers *b, struct scope *s, const struct ask *ask,
     int rc;
 
     enq_assert(b->own > 0 && scope_is_entered(s));
-    if (!scope_is_due(s, self))
-        b->until = mono_min(b->until, (mono_t){self->due_ns});
     rc = scope_visit(s, &ask->key, see_blocker, &w);
     if (b->ahead != NULL)
         watch_waiter(b, s->map, b->ahead);
     if (b->before != NULL && b->before->session != b->ahead->session)
         watch_waiter(b, s->map, b->before);
     b->leads = b->ahead == NULL || s->wide;
+    b->far = b->n_ahead >= FAR_AHEAD && !s->wide && !b->behind_set &&
+        sys_has_waitv();
+    if (!b->far && !scope_is_due(s, self))
+        b->until = mono_min(b->until, (mono_t){self->due_ns});
     if (b->dead)
         b->until = (mono_t){0}; /* look again at once, when it is reported */
     return rc;

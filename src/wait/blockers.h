@@ -20,6 +20,7 @@
 struct blockers {
     struct entry *before; /* the waiter just before, of those in the way */
     struct entry *ahead;  /* the same, of all */
+    unsigned n_ahead;     /* how many these are */
     uint64_t ahead_state;
     struct entry *holder; /* one of the locks in the way */
     uint64_t holder_state;
@@ -27,6 +28,7 @@ struct blockers {
     unsigned n, own;
     bool dead;  /* a session of those is dead already */
     bool leads; /* no waiter ahead sees all that is in the way */
+    bool far;   /* it is told when the waiter ahead leaves the queue */
     /* Of the holders' sessions: dead, and not proved to be over. */
     unsigned n_dying;
     session_ref_t dying[DYING_FEW];

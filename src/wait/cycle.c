@@ -388,6 +388,15 @@ int cycle_find(struct session *s, struct thread *t, enq_handle waiter,
 
 #define SUSPECT_NS (20 * NS_PER_MS)
 #define AGAIN_NS sys_look_every(NS_PER_S)
+#define AHEAD_FEW 8
+#define AHEAD_MANY 160
+
+static int64_t again_ns(unsigned ahead)
+{
+    if (ahead <= AHEAD_FEW)
+        return AGAIN_NS;
+    return AGAIN_NS * (ahead < AHEAD_MANY ? ahead : AHEAD_MANY) / AHEAD_FEW;
+}
 
 /*
  * Which gives up? The youngest does at once; so one of each cycle does, and not
@@ -398,10 +407,13 @@ int cycle_find(struct session *s, struct thread *t, enq_handle waiter,
  *
  * The search is done again each second, though this request has not changed: a
  * grant to another may close a cycle, and nobody looks then (SEMANTICS: such a
- * cycle is found within a second).
+ * cycle is found within a second). Each looks at all that is before it, so that
+ * a thousand would keep a CPU busy: those with more than a few ahead look less
+ * often. One is enough of each cycle, and a grant that closes one is to an owner
+ * that waits elsewhere: that request looks, too.
  */
 int cycle_suspect(struct suspicion *x, struct session *s, struct thread *t,
-    enq_handle waiter, mono_t *until)
+    enq_handle waiter, unsigned ahead, mono_t *until)
 {
     bool youngest = true;
     uint64_t latest = 0;
@@ -421,7 +433,7 @@ int cycle_suspect(struct suspicion *x, struct session *s, struct thread *t,
         return rc;
     x->latest = latest;
     x->old = rc == ENQ_DEADLOCK;
-    x->next = mono_add_ns(now, x->old ? SUSPECT_NS : AGAIN_NS);
+    x->next = mono_add_ns(now, x->old ? SUSPECT_NS : again_ns(ahead));
     *until = mono_min(*until, x->next);
     return rc == 0 || rc == ENQ_DEADLOCK ? ENQ_PENDING : rc;
 }

@@ -51,8 +51,10 @@ static inline void cycle_withdraw(struct thread *t)
 
 /*
  * Is there a cycle that this request of ours shall leave the queue for? To be
- * asked before it sleeps; it looks at once, and then each second.
+ * asked before it sleeps; it looks at once, and then each second, or, in a long
+ * queue, the more seldom the more are ahead.
  *
+ * @ahead  how many wait before it at its key
  * @until  not to be slept beyond; brought forward
  *
  * Returns: ENQ_DEADLOCK, explained; ENQ_PENDING: it waits on.
@@ -65,7 +67,7 @@ struct suspicion {
     mono_t next;
 };
 int cycle_suspect(struct suspicion *x, struct session *s, struct thread *t,
-    enq_handle waiter, mono_t *until);
+    enq_handle waiter, unsigned ahead, mono_t *until);
 
 /*
  * Does this waiting request of ours close a cycle?

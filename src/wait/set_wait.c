@@ -413,7 +413,7 @@ int set_wait(struct set *set)
 
     enq_assert(set->n > 0 && set->t->n_held == 0);
     while ((rc = look(set, &b)) == ENQ_PENDING) {
-        rc = cycle_suspect(&suspicion, set->s, set->t, set_handle(set),
+        rc = cycle_suspect(&suspicion, set->s, set->t, set_handle(set), 0,
             &b.until);
         if (rc == ENQ_DEADLOCK)
             rc = leave_cycle(set);

@@ -65,7 +65,7 @@ static const struct op ops[] = {
         STAGE_USUAL},
     {"detach-blind", "D", "C", "", "e", "", 0, OP_THREADS | OP_FORSAKEN,
         STAGE_USUAL},
-    {"unlink-forsaken", "", "O;y", "", "e", "", 0,
+    {"unlink-forsaken", "V", "O;y", "", "e", "", 0,
         OP_THREADS | OP_ACCUSED | OP_UNLINKS, STAGE_FRESH},
     {"unlinked-by-others", "", "u;+Xaw;z", "", "i", "", 0,
         OP_THREADS | OP_DIES | OP_UNLINKS, STAGE_FRESH},

@@ -300,7 +300,7 @@ static int looks(struct enq *e, const char *owner, struct suspicion *x)
     ck_assert(total == 2 && infos[1].waiting);
     x->next = (mono_t){0};
     return cycle_suspect(x, &e->session, thread_enter(e->map), infos[1].handle,
-        &until);
+        0, &until);
 }
 
 /* Each of B's requests is one that B would be refused for. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -484,7 +485,8 @@ static int hold_for_ever(void *nothing)
     return pause();
 }
 
-/* A reader does not clean up, and nobody else is there. */
+/* A reader does not clean up, and nobody else is there: of three that are
+   stopped as they die none can bury the others. */
 TEST(each_who_is_dead_and_not_cleaned_up_is_a_finding)
 {
     struct enq *e = unit_open(), *r = open_to_look();
@@ -495,6 +497,8 @@ TEST(each_who_is_dead_and_not_cleaned_up_is_a_finding)
         dead[i] = unit_fork(hold_for_ever, NULL);
     eventually(unit_stats(r).held == 3);
     enq_close(e);
+    for (int i = 0; i < 3; i++)
+        kill(dead[i], SIGSTOP);
     for (int i = 0; i < 3; i++)
         unit_kill(dead[i]);
     ck_assert_int_eq(enq_doctor(r, 0, report, sizeof(report)), 3);

@@ -318,6 +318,7 @@ TEST(a_damaged_entry_is_found_and_crashes_nobody)
     w.g[0] = a;
     damages[_i](entry(&w, 0));
     ck_assert_int_ne(look(&w, 0, report), 0);
+    ck_assert_msg(strstr(report, "damaged texts") != NULL, "%s", report);
     unit_lock(e, "n", "f", ENQ_MODE_X, &b);
     unit_lock(e, "n", "@", ENQ_MODE_X, &b);
     enq_list(e, NULL, NULL, info, 4, NULL);
