@@ -174,20 +174,25 @@ TEST(of_those_that_are_granted_together_each_has_it_and_the_next_is_told)
     enq_close(e);
 }
 
-/* A wide request grants in the name of all, by another way. */
-TEST(who_becomes_the_first_by_a_generic_requests_leaving_is_told)
+/* Where a generic request waits, too, locks are granted by another way. */
+TEST(who_becomes_the_first_before_a_generic_request_is_told)
 {
-    struct enq *e;
-    struct enq_grant g;
+    struct enq_grant g, none;
+    struct enq *e = begin_without_ticks(&g);
+    uint64_t ticket;
 
-    setenv("ENQ_TICK_MS", "600000", 1);
-    e = unit_open();
-    want(ENQ_OK, unit_lock(e, "n", "@", ENQ_MODE_X, &g));
     queue_up(e, 4);
+    eventually(sleeps(2, ASLEEP_BEHIND) && sleeps(3, ASLEEP_BEHIND));
+    want(ENQ_PENDING,
+        enq_start(e,
+            ENQ_REQ(.name = "n", .key = {"@"}, .mode = ENQ_MODE_X,
+                .owner = "all", .wait_ms = ENQ_FOREVER),
+            &none, &ticket));
     want(ENQ_OK, enq_unlock(e, g.handle, g.token));
     serve(0);
     eventually(shm_load_acquire(&all[1].granted));
     eventually(sleeps(2, ASLEEP_THREAD));
+    ck_assert(sleeps(3, ASLEEP_BEHIND));
     for (unsigned i = 1; i < 4; i++)
         serve(i);
     enq_close(e);
@@ -222,7 +227,7 @@ int main(void)
     ADD(who_becomes_the_first_is_told);
     ADD(who_stands_behind_one_that_gives_up_is_told);
     ADD(of_those_that_are_granted_together_each_has_it_and_the_next_is_told);
-    ADD(who_becomes_the_first_by_a_generic_requests_leaving_is_told);
+    ADD(who_becomes_the_first_before_a_generic_request_is_told);
     ADD(an_idle_queue_does_not_wake_up);
     return unit_end();
 }
