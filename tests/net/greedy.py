@@ -133,12 +133,12 @@ def pipelined_waits_for_one_key(world):
         worked.append(world.cpu_ms() - work)
     _tell('comes, locks and goes in', took)
     _tell('the bridge works for', worked)
-    gone = worked[-1]  # all in one go: 3,500 ms
+    gone = max(worked)  # all in one go: 800 ms
     greedy.close()
     holder.unlock(held.uuid)
     holder.close()
     assert late <= FRESH_MS, '%.1f ms' % late
-    assert gone <= 10 * FRESH_MS, 'when it goes: %.1f ms' % gone
+    assert gone <= 4 * FRESH_MS, 'when it goes: %.1f ms' % gone
 
 
 TALKERS = 300
