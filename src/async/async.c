@@ -478,10 +478,12 @@ static mono_t watch(struct round *round, mono_t now)
 {
     struct enq *e = round->e;
 
-    if (!e->async.listens)
-        return watch_round(&e->session, now, NULL, NULL);
     if (e->async.lock_events_due)
         watch_lower(&e->session, 0);
+    if (!e->async.listens) {
+        e->async.lock_events_due = false;
+        return watch_round(&e->session, now, NULL, NULL);
+    }
     return watch_round(&e->session, now, take_all_events, round);
 }
 
@@ -494,13 +496,13 @@ mono_t async_round(struct enq *e, struct thread *t, bool all)
         /* another thread is closing it: no notification will be answered any
            more, so that the helper must not sleep on their number */
         e->async.called = e->async.waiting = false;
+        e->async.deaf = true;
         return MONO_NEVER;
     }
     pthread_mutex_lock(&e->async.mutex);
     e->async.all |= all;
     heartbeat_due(e, t, now);
-    if (e->async.n_pending > 0 || e->async.listens)
-        next = answer_notifications(&round, now);
+    next = answer_notifications(&round, now);
     look_at_due(e, t, now);
     next = mono_min(next, look_for_cycles(e, t, now));
     next = mono_min(next, glance_if_due(&round, now));

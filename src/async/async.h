@@ -54,6 +54,7 @@ struct async {
     bool answer_first;    /* one of them comes when a request has its answer */
     bool greeted;         /* what was held before it listened */
     bool called, waiting; /* as of the last round: the helper's own */
+    bool deaf;            /* it is being closed: no notification is answered */
 };
 
 struct enq;

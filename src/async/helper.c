@@ -188,6 +188,7 @@ static void make_round(void)
 struct rounds {
     mono_t last;
     bool first; /* in the ring of some table, as far as is known */
+    int64_t suspended_ns;
 };
 
 /* Not all at once, though all may have begun so. */
@@ -199,6 +200,24 @@ static mono_t round_due(const struct rounds *r)
         r->first ? ROUND_NS : RARE_ROUND_NS + spread_ns);
 }
 
+/* Who sleeps for long does so by a clock that stood meanwhile. The first finds
+   out within a second; the clocks are not read at the same moment. */
+#define SUSPEND_LEAST_NS (NS_PER_S / 2)
+
+static void wake_after_suspend(struct rounds *r)
+{
+    int64_t ns = sys_suspended_ns();
+    bool was_asleep = ns - r->suspended_ns > SUSPEND_LEAST_NS;
+    struct enq *e;
+
+    r->suspended_ns = ns;
+    if (!was_asleep || !r->first)
+        return;
+    cds_list_for_each_entry (e, &helper.attachments, node)
+        if (!e->cut)
+            session_wake_all(e->map);
+}
+
 /* A round is made when it is time, and when a death was reported; not for each
    order, or opening thousands of attachments would take for ever. */
 static void round_if_due(struct rounds *r)
@@ -208,6 +227,7 @@ static void round_if_due(struct rounds *r)
     if (!shm_swap(&helper_bell.death, 0) && !mono_reached(round_due(r), now))
         return;
     make_round();
+    wake_after_suspend(r);
     r->last = now;
 }
 
@@ -251,19 +271,22 @@ struct bed {
     unsigned n, lives; /* the first of the liveness words */
     unsigned wants;    /* and what comes behind them */
     bool dead;         /* one is dead already, and not reaped yet */
+    bool unheard;      /* a session's notifications are not watched */
     bool full;         /* not all notifications are watched: a tick must do */
 };
 
-/* What a session that waits, or listens, is called by. */
+/* What a session is called by: one that waits, or listens; any, if another has
+   shortened the ttl of a lock of its (hold_renew()). */
 static void watch_notifications(struct bed *bed)
 {
     struct enq *e;
 
     cds_list_for_each_entry (e, &helper.attachments, node) {
-        if (!e->async.called || e->cut)
+        if (e->async.deaf || e->cut || !(e->async.called || sys_has_waitv()))
             continue;
-        bed->full |= bed->n == SYS_WATCHES_MAX;
-        if (!bed->full)
+        bed->unheard |= bed->n == SYS_WATCHES_MAX;
+        bed->full |= bed->unheard && e->async.called;
+        if (!bed->unheard)
             bed->watches[bed->n++] =
                 notification_watch(e->session.slot, e->async.seen);
     }
@@ -373,7 +396,7 @@ static void go_to_sleep(uint32_t heard, mono_t next, struct rounds *rounds)
 
     watch_notifications(&bed);
     bed.lives = bed.n;
-    rounds->first = watch_before(&bed);
+    rounds->first = watch_before(&bed) || bed.unheard;
     next = mono_min(next, round_due(rounds));
     cds_list_for_each_entry (e, &helper.attachments, node) {
         bed.dead |= shm_load(&e->map->dying);
@@ -390,13 +413,13 @@ static void go_to_sleep(uint32_t heard, mono_t next, struct rounds *rounds)
         sys.sleep(bed.watches, bed.n, next);
     note_deaths(&bed);
     cds_list_for_each_entry (e, &helper.attachments, node)
-        if (e->async.called && !e->cut)
+        if (!e->async.deaf && !e->cut)
             notification_watched(e->session.slot);
 }
 
 static void *helper_main(void *nothing)
 {
-    struct rounds rounds = {.first = true};
+    struct rounds rounds = {.first = true, .suspended_ns = sys_suspended_ns()};
     mono_t next;
 
     /* not by pthread_setname_np(), from outside: that opens a file in /proc,

@@ -195,20 +195,27 @@ int hold_renew(struct session *s, struct thread *t, enq_handle handle,
     uint64_t token, int64_t ttl_ms)
 {
     struct pin g;
+    session_ref_t holder;
     int64_t before_ns;
+    bool shorter;
     int rc = pin_held(&g, s, t, handle, token);
 
     if (rc != ENQ_OK)
         return hold_note_told(s, handle, rc);
     before_ns = g.e->deadline_ns;
+    holder = g.e->session;
     rc = transition_deadline(&g.scope, g.e, ttl_ms == 0 ? g.e->ttl_ms : ttl_ms);
-    if (rc == 0 && g.e->deadline_ns < before_ns)
+    shorter = rc == 0 && g.e->deadline_ns < before_ns;
+    if (shorter)
         rc = hold_tell_shortened(&g);
     /* its death took a kept lock's end, and noted none: now it has one again */
     if (rc == 0 && g.e->session != s->ref &&
         session_is_dead(s->map, g.e->session))
         hold_note_lease(g.scope.map, entry_until(g.scope.map, g.e).ns);
     scope_leave(&g.scope);
+    /* its helper watches a time that is too late now (store/watch.h) */
+    if (shorter && holder != s->ref)
+        notify_session(s->map, holder, NOTIFICATION_ALL);
     return rc;
 }
 

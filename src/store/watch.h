@@ -12,10 +12,10 @@
  * written by the helper only, and read without order: an old value is smaller,
  * and at worst lets a lock that has just run out pass for valid, as a late
  * helper would. A thread that takes a lock lowers `earliest_ns` by a swap, and
- * rings if the helper would wake up later than that (async/bell.c): with the
- * default ttl never, as the helper makes a round each second. Where nobody
- * watches (no helper, or a test turns time by hand) passed_ns is INT64_MAX, and
- * the clock decides.
+ * rings if the helper would wake up later than that (async/bell.c). A thread of
+ * another session that shortens a ttl notifies the holder's (hold_renew()).
+ * Where nobody watches (no helper, or a test turns time by hand) passed_ns is
+ * INT64_MAX, and the clock decides.
  *
  * A helper that is late (its process was stopped) lets a lock that has run out
  * pass for valid only as long as nobody has taken it away: that shows in the

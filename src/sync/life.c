@@ -4,6 +4,7 @@
 #include "sync/life.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -331,5 +332,17 @@ bool session_watch_before(const struct map *map, session_ref_t own,
         if (session_watch(map, *before, watch))
             return i < at;
         *dead |= session_is_dead(map, *before);
+    }
+}
+
+void session_wake_all(const struct map *map)
+{
+    for (uint32_t i = 0; i < map_sessions(map); i++) {
+        struct session_slot *slot = &map->sessions[i];
+
+        if (shm_load(&slot->ref) == 0)
+            continue;
+        sys.wake(liveness_word(&slot->life), INT_MAX);
+        sys.wake(&slot->notifications, INT_MAX);
     }
 }

@@ -118,6 +118,10 @@ bool session_dies_now(const struct map *map, session_ref_t ref);
 bool session_watch(const struct map *map, session_ref_t ref,
     struct sys_watch *watch);
 
+/* Wakes all that sleep on a session of this table, and all helper threads: they
+   look at the time again. A system call or two for each session. */
+void session_wake_all(const struct map *map);
+
 /*
  * All sessions of a table stand in a ring, by their slots, and each watches the
  * nearest living one before it that is another process's: so each end is

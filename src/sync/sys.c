@@ -49,7 +49,8 @@ static mono_t sys_coarse(void)
 
 /* `until` as futex_waitv wants it: absolute, and of a clock that it knows. Over
    a suspend the two clocks drift apart, and the sleep is too long by that; most
-   sleeps end by SYS_TICK_NS anyway. */
+   sleeps end by SYS_TICK_NS anyway, and a helper thread wakes the others
+   (session_wake_all()). */
 static struct timespec monotonic_until(mono_t until, int64_t most_ns)
 {
     int64_t left = mono_ns_between(sys_now(), until);
@@ -175,6 +176,13 @@ bool sys_barrier(void)
     return barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) ||
         (errno == EPERM && barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
             barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED));
+}
+
+int64_t sys_suspended_ns(void)
+{
+    int64_t awake_ns = clock_of(CLOCK_MONOTONIC).ns;
+
+    return sys_now().ns - awake_ns;
 }
 
 bool sys_is_real(void)

@@ -44,6 +44,10 @@ struct sys_ops {
 
 extern struct sys_ops sys;
 
+/* For how long the machine was suspended since it was booted, as far as two
+   readings of different clocks tell. */
+int64_t sys_suspended_ns(void);
+
 /* Does time pass by itself, or is it turned by hand? */
 bool sys_is_real(void);
 

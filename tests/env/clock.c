@@ -257,6 +257,34 @@ static void valid_says_within_a_second_after_a_suspend_that_the_ttl_is_over(
     within(1300, enq_valid(e, g.handle) == ENQ_EXPIRED);
 }
 
+static int hold_a(void *arg)
+{
+    struct sleeper *s = arg;
+    struct enq *e = env_open();
+    struct enq_grant g;
+
+    want(ENQ_OK, take_for(e, "a", 10 * MINUTE_MS, &g));
+    env_reach(&s->waits);
+    env_await(&s->has);
+    within(1300, enq_valid(e, g.handle) == ENQ_EXPIRED);
+    return 0;
+}
+
+/* That one sleeps for half a minute, and is woken by the first. */
+static void so_it_does_in_a_process_whose_helper_makes_no_rounds(void)
+{
+    struct sleeper *s = env_shared(sizeof(*s));
+    struct enq *e = env_open();
+    pid_t pid = env_child(hold_a, s);
+
+    env_await(&s->waits);
+    env_nap(200); /* its helper sleeps */
+    sleep_machine(11 * MINUTE_MS);
+    env_reach(&s->has);
+    env_join(pid);
+    (void)e;
+}
+
 static void nothing_but_valid_is_late_after_a_suspend(void)
 {
     struct enq *e = env_open();
@@ -288,6 +316,30 @@ static void a_wait_counts_suspend_as_well(void)
     want(ENQ_OK, enq_unlock(e, g.handle, g.token));
 }
 
+/* The last two of these sleep for longer than a tick. */
+static void so_does_that_of_a_waiter_far_behind(void)
+{
+    struct sleeper *s[4];
+    struct enq *e = env_open();
+    struct enq_grant g;
+    pid_t pid[4];
+
+    want(ENQ_OK, take_for(e, "a", ENQ_FOREVER, &g));
+    for (unsigned i = 0; i < 4; i++) {
+        s[i] = env_shared(sizeof(*s[i]));
+        pid[i] = env_child(wait_for_a, s[i]);
+        eventually(env_stat(e).waiting == i + 1);
+    }
+    env_nap(200);
+    sleep_machine(21 * MINUTE_MS);
+    within(2000, env_stat(e).waiting == 0);
+    for (unsigned i = 0; i < 4; i++) {
+        env_join(pid[i]);
+        want(ENQ_TIMEDOUT, s[i]->result);
+    }
+    want(ENQ_OK, enq_unlock(e, g.handle, g.token));
+}
+
 const struct env_case clock_cases[] = {
     CASE(a_step_of_the_wall_clock_ends_no_lock_and_keeps_its_age),
     CASE(a_list_tells_the_time_of_the_grant_by_the_wall_clock_of_now),
@@ -298,7 +350,9 @@ const struct env_case clock_cases[] = {
     ALONE(P7_a_ttl_counts_suspend_and_the_waiter_has_it_soon_after),
     CASE(a_suspend_that_is_shorter_than_the_ttl_ends_nothing),
     CASE(valid_says_within_a_second_after_a_suspend_that_the_ttl_is_over),
+    CASE(so_it_does_in_a_process_whose_helper_makes_no_rounds),
     CASE(nothing_but_valid_is_late_after_a_suspend),
     CASE(a_wait_counts_suspend_as_well),
+    CASE(so_does_that_of_a_waiter_far_behind),
     {0},
 };

@@ -168,6 +168,45 @@ TEST(of_those_that_die_together_all_are_noticed)
     end(e, r, MOST);
 }
 
+struct holding {
+    struct enq_grant g;
+    uint32_t holds, shortened;
+};
+
+static int hold_for_long(void *holding)
+{
+    struct holding *h = holding;
+    struct enq *e = unit_open();
+
+    want(ENQ_OK,
+        enq_lock(e,
+            ENQ_REQ(.name = "n", .key = {"long"}, .mode = ENQ_MODE_X,
+                .ttl_ms = 600000),
+            &h->g));
+    shm_store_release(&h->holds, 1);
+    eventually(shm_load(&h->shortened));
+    eventually(enq_valid(e, h->g.handle) == ENQ_EXPIRED);
+    enq_close(e);
+    return 0;
+}
+
+/* enq_valid() reads no clock: the helper says when the time has come. */
+TEST(a_process_hears_that_another_has_shortened_the_ttl_of_its_lock)
+{
+    struct holding *h = unit_shared(sizeof(*h));
+    struct enq *e;
+    pid_t pid;
+
+    setenv("ENQ_TICK_MS", "600000", 1);
+    e = unit_open();
+    pid = unit_fork(hold_for_long, h);
+    eventually(shm_load_acquire(&h->holds));
+    want(ENQ_OK, enq_renew(e, h->g.handle, h->g.token, 300));
+    shm_store(&h->shortened, 1);
+    unit_join(pid);
+    enq_close(e);
+}
+
 /* How often a process's helper thread went to sleep. */
 static unsigned naps_of(pid_t pid)
 {
@@ -234,6 +273,7 @@ int main(void)
     ADD(the_dead_on_the_way_to_a_neighbour_are_seen);
     ADD(one_that_is_closed_is_in_nobodys_view);
     ADD(of_those_that_die_together_all_are_noticed);
+    ADD(a_process_hears_that_another_has_shortened_the_ttl_of_its_lock);
     ADD(an_idle_process_does_not_wake_up);
     return unit_end();
 }
