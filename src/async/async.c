@@ -398,6 +398,8 @@ static void answer_notification(struct round *round, ref_t ref)
 
     if (ref == NOTIFICATION_ALL)
         e->async.all = e->async.lock_events_due = true;
+    if (ref == NOTIFICATION_NEIGHBOUR)
+        e->before = 0;
     if (!entry_read(e->map, ref, &entry, &state))
         return;
     r = started_of(&e->async, entry);
@@ -421,6 +423,7 @@ static mono_t answer_notifications(struct round *round, mono_t now)
             break;
         case NOTIFICATION_LOST:
             d->all = d->lock_events_due = true;
+            round->e->before = 0;
             break;
         case NOTIFICATION_NONE:
             return MONO_NEVER;

@@ -12,8 +12,6 @@
  */
 #include "recovery/session.h"
 
-#include <limits.h>
-
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,6 +21,7 @@
 #include "base/point.h"
 #include "base/why.h"
 #include "recovery/reap.h"
+#include "store/notify.h"
 #include "store/page.h"
 #include "sync/life.h"
 
@@ -96,6 +95,15 @@ static int find_locked(struct session *s)
     return rc;
 }
 
+/* The one behind watches us from now on. */
+static void tell_neighbour(const struct session *s)
+{
+    session_ref_t behind = session_behind(s->map, s->ref);
+
+    if (behind != 0)
+        notify_session(s->map, behind, NOTIFICATION_NEIGHBOUR);
+}
+
 /* Where all slots are taken, or there is no memory for one more, the dead may
    have some: they are reaped, and it is tried once more. That is done on behalf
    of a session that has no reference yet, and so is none of those, and owns no
@@ -116,6 +124,8 @@ int session_begin(struct session *s, struct thread *t, struct map *map)
             SESSIONS_MAX);
     if (rc != 0)
         slab_session_fini(s);
+    else
+        tell_neighbour(s);
     return rc;
 }
 
@@ -127,6 +137,7 @@ int session_begin(struct session *s, struct thread *t, struct map *map)
    in thread.c. */
 void session_end(struct session *s)
 {
+    thread_ref_t keeper = shm_load(&s->slot->keeper);
     bool locked = map_registry_lock(s->map) == 0;
 
     enq_assert(s->slot != NULL);
@@ -137,7 +148,6 @@ void session_end(struct session *s)
         life_end(&s->slot->life);
         map_registry_unlock(s->map);
     }
-    /* the helper that watches us, among others (session_watch_before()) */
-    sys.wake(liveness_word(&s->slot->life), INT_MAX);
+    session_unwatch(s->map, keeper);
     slab_session_fini(s);
 }

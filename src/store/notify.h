@@ -27,8 +27,10 @@
 #include "store/entry.h"
 #include "sync/sys.h"
 
-#define NOTIFICATION_ALL                                                       \
-    0u /* instead of an entry: any of its may have changed */
+/* Instead of an entry: any of its may have changed. Another session has begun
+   before it in the ring (session_watch_before()). */
+#define NOTIFICATION_ALL 0u
+#define NOTIFICATION_NEIGHBOUR UINT32_MAX
 
 /* Tells one session of one entry, or NOTIFICATION_ALL. With no latch held, as
    it may be a system call. */

@@ -312,16 +312,29 @@ static bool is_neighbour(const struct map *map, session_ref_t ref,
         shm_load(&at_session(map, own)->keeper);
 }
 
-/* The first of the ring looks for its last each time, as newcomers are behind
-   that one; the others are content with any that lives. */
+/* By the word of its helper's thread slot. The session's own word says the
+   same, but there waiters sleep as well, of whom the kernel wakes one, which
+   may be stopped, or be dying. Here sleep neighbours only. */
+static bool watch_neighbour(const struct map *map, session_ref_t ref,
+    struct sys_watch *watch)
+{
+    thread_ref_t keeper = shm_load(&at_session(map, ref)->keeper);
+    struct sys_watch session;
+
+    watch->word = liveness_word(&at_thread(map, keeper)->life);
+    watch->value = shm_load_acquire(watch->word);
+    return keeper != 0 && !liveness_is_dead(watch->value) &&
+        shm_load_acquire(&at_thread(map, keeper)->ref) == keeper &&
+        session_watch(map, ref, &session);
+}
+
 bool session_watch_before(const struct map *map, session_ref_t own,
     session_ref_t *before, struct sys_watch *watch, bool *dead)
 {
     uint32_t n = map_sessions(map), at = place_of(map, own), i = at;
 
-    if (*before != 0 && place_of(map, *before) < at &&
-        session_watch(map, *before, watch))
-        return true;
+    if (*before != 0 && watch_neighbour(map, *before, watch))
+        return place_of(map, *before) < at;
     for (;;) {
         i = (i == 0 ? n : i) - 1;
         *before = i == at ? 0 : shm_load_acquire(&map->sessions[i].ref);
@@ -329,10 +342,31 @@ bool session_watch_before(const struct map *map, session_ref_t own,
             return false;
         if (!is_neighbour(map, *before, own))
             continue;
-        if (session_watch(map, *before, watch))
+        if (watch_neighbour(map, *before, watch))
             return i < at;
         *dead |= session_is_dead(map, *before);
     }
+}
+
+/* Our `ref` is there, and then its: one of the two sees the other, as
+   notify_session() has a full fence. */
+session_ref_t session_behind(const struct map *map, session_ref_t own)
+{
+    uint32_t n = map_sessions(map), at = place_of(map, own), i = at;
+    struct sys_watch watch;
+    session_ref_t ref;
+
+    do {
+        i = (i + 1) % n;
+        ref = i == at ? 0 : shm_load_acquire(&map->sessions[i].ref);
+    } while (i != at &&
+        (!is_neighbour(map, ref, own) || !watch_neighbour(map, ref, &watch)));
+    return ref;
+}
+
+void session_unwatch(const struct map *map, thread_ref_t keeper)
+{
+    sys.wake(liveness_word(&at_thread(map, keeper)->life), INT_MAX);
 }
 
 void session_wake_all(const struct map *map)
@@ -342,7 +376,7 @@ void session_wake_all(const struct map *map)
 
         if (shm_load(&slot->ref) == 0)
             continue;
-        sys.wake(liveness_word(&slot->life), INT_MAX);
+        sys.wake(liveness_word(&slot->life), INT_MAX); /* waiters */
         sys.wake(&slot->notifications, INT_MAX);
     }
 }

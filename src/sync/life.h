@@ -126,10 +126,11 @@ void session_wake_all(const struct map *map);
  * All sessions of a table stand in a ring, by their slots, and each watches the
  * nearest living one before it that is another process's: so each end is
  * noticed by one, whether or not anybody waits, and nobody has to look around.
+ * A session that begins tells the one behind it (session_begin()), one that is
+ * closed wakes it (session_end()).
  *
- * @before  that one, found anew when it has ended; 0: there is none
- * @watch   what its end wakes a sleeper by: its death, and its close, too
- *          (session_end())
+ * @before  that one; found anew when it has ended, or is 0; 0: there is none
+ * @watch   what its end wakes a sleeper by
  * @dead    set to true if another was found to be dead on the way to it, of
  *          whose death nobody may have been told
  *
@@ -138,5 +139,11 @@ void session_wake_all(const struct map *map);
  */
 bool session_watch_before(const struct map *map, session_ref_t own,
     session_ref_t *before, struct sys_watch *watch, bool *dead);
+
+/* The one that is to watch @own; 0: there is none. */
+session_ref_t session_behind(const struct map *map, session_ref_t own);
+
+/* A session of this helper's has ended: wakes those that watch it. */
+void session_unwatch(const struct map *map, thread_ref_t keeper);
 
 #endif

@@ -123,14 +123,15 @@ def pipelined_waits_for_one_key(world):
     _tell('comes, locks and goes in', took)
     _tell('the bridge works for', worked)
     late = worked[len(worked) // 2]  # without turns: 500 ms
+    work = world.cpu_ms()
     greedy.socket.shutdown(socket.SHUT_RDWR)
     pouring.join()
     took, worked, until = [], [], time.monotonic() + 60
     while not took or world.n_waiting() > 0:  # when it goes
         assert time.monotonic() < until, 'its waits are not over'
-        work = world.cpu_ms()
         took.append(world.fresh_ms())
         worked.append(world.cpu_ms() - work)
+        work = world.cpu_ms()
     _tell('comes, locks and goes in', took)
     _tell('the bridge works for', worked)
     gone = max(worked)  # all in one go: 800 ms

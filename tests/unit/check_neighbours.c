@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "api/attachment.h"
-#include "async/bell.h"
 #include "base/atomic.h"
 #include "sync/life.h"
 #include "unit.h"
@@ -99,44 +98,60 @@ TEST(a_death_that_nobody_waits_for_is_noticed_by_the_next)
     end(e, r, 5);
 }
 
-/* By the first, which looks for the last whenever it wakes. */
+/* By the first, which is told of each that comes behind the last. */
 TEST(the_death_of_the_last_is_noticed_by_the_first)
 {
     struct ring *r = unit_shared(sizeof(*r));
     struct enq *e = begin_without_ticks(r, 4);
 
-    helper_ring();
     eventually(shm_load(&e->before) == e->map->sessions[4].ref);
     die(r, 4);
     eventually(is_buried(e, 4));
     eventually(shm_load(&e->before) == e->map->sessions[3].ref);
     join(r, 4);
-    helper_ring();
     eventually(shm_load(&e->before) == e->map->sessions[4].ref);
     die(r, 4);
     eventually(is_buried(e, 4));
     end(e, r, 4);
 }
 
-/* Nobody has been told of the last, as the first has not looked for it yet. */
+/* Nobody has been told of the second, as the third is stopped. */
 TEST(the_dead_on_the_way_to_a_neighbour_are_seen)
 {
     struct ring *r = unit_shared(sizeof(*r));
     struct enq *e = begin_without_ticks(r, 3);
-    session_ref_t before = 0;
+    session_ref_t third = e->map->sessions[2].ref, before = 0;
     struct sys_watch watch;
     bool dead = false;
 
-    ck_assert(!session_watch_before(e->map, e->session.ref, &before, &watch,
-        &dead));
-    ck_assert_uint_eq(before, e->map->sessions[3].ref);
+    ck_assert(session_watch_before(e->map, third, &before, &watch, &dead));
+    ck_assert_uint_eq(before, e->map->sessions[1].ref);
     ck_assert(!dead);
-    die(r, 3);
-    ck_assert(!session_watch_before(e->map, e->session.ref, &before, &watch,
-        &dead));
-    ck_assert_uint_eq(before, e->map->sessions[2].ref);
+    kill(r->pid[2], SIGSTOP);
+    die(r, 1);
+    ck_assert(session_watch_before(e->map, third, &before, &watch, &dead));
+    ck_assert_uint_eq(before, e->session.ref);
     ck_assert(dead);
     end(e, r, 3);
+}
+
+/* In the slot of one that has ended: whoever watched over that one's head is to
+   watch it. */
+TEST(one_that_comes_in_between_is_watched)
+{
+    struct ring *r = unit_shared(sizeof(*r));
+    struct enq *e = begin_without_ticks(r, 4);
+
+    for (unsigned i = 0; i < 5; i++) {
+        die(r, 2);
+        eventually(is_buried(e, 2));
+        join(r, 2);
+    }
+    die(r, 3);
+    eventually(is_buried(e, 3));
+    die(r, 2);
+    eventually(is_buried(e, 2));
+    end(e, r, 4);
 }
 
 /* The second dies while the fourth still watches the third, or has just looked
@@ -271,6 +286,7 @@ int main(void)
     ADD(a_death_that_nobody_waits_for_is_noticed_by_the_next);
     ADD(the_death_of_the_last_is_noticed_by_the_first);
     ADD(the_dead_on_the_way_to_a_neighbour_are_seen);
+    ADD(one_that_comes_in_between_is_watched);
     ADD(one_that_is_closed_is_in_nobodys_view);
     ADD(of_those_that_die_together_all_are_noticed);
     ADD(a_process_hears_that_another_has_shortened_the_ttl_of_its_lock);
