@@ -3,6 +3,7 @@
  * coming or just leaving.
  */
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -49,14 +50,19 @@ static void ends(struct asker *a)
 }
 
 /* What another process of A's waits for goes with it; its session is over, and
-   nobody has taken its request out of the queue yet. */
+   nobody has taken its request out of the queue yet: without ticks nobody looks
+   meanwhile. */
 TEST(a_waiter_whose_session_is_over_hides_no_cycle)
 {
-    struct enq *e = unit_open(), *over = unit_open();
+    struct enq *e, *over;
     struct asker first = {0}, second = {0};
     struct enq_grant a, b, g;
-    uint32_t state = shm_load(&over->session.slot->state);
+    uint32_t state;
 
+    setenv("ENQ_TICK_MS", "600000", 1);
+    e = unit_open();
+    over = unit_open();
+    state = shm_load(&over->session.slot->state);
     want(ENQ_OK, asks(e, "A", "a", 0, &a));
     want(ENQ_OK, asks(e, "B", "b", 0, &b));
     begins(&first, over);
