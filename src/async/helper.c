@@ -295,10 +295,10 @@ static void watch_notifications(struct bed *bed)
 /* Where there is no room, or no futex_waitv(2), it looks each second itself. */
 static bool watch_before(struct bed *bed)
 {
-    bool first = !sys_has_waitv();
+    bool first = false;
     struct enq *e;
 
-    if (first)
+    if (!sys_has_waitv())
         return true;
     cds_list_for_each_entry (e, &helper.attachments, node) {
         struct sys_watch *watch = &bed->watches[bed->n];

@@ -139,7 +139,7 @@ void transition_tell(struct scope *s, struct entry *e)
 void transition_tell_behind(struct scope *s, struct entry *e)
 {
     struct ring ring = ring_from(s->map, e);
-    struct entry *next = ring_next(&ring);
+    struct entry *next = ring_next(&ring); /* itself */
 
     if (entry_is_generic(e))
         return;

@@ -75,8 +75,8 @@ extern int64_t sys_coarse_lag_ns;
 #ifdef ENQ_POINTS
 int64_t sys_look_every(int64_t ns);
 
-/* Did this thread's last sleep on several words end because it was time? False where words
-   are looked at in slices. */
+/* Did this thread's last sleep on several words end because it was time? False
+   where words are looked at in slices. */
 bool sys_slept_out(void);
 #else
 #define sys_look_every(ns) (ns)

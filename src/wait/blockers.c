@@ -176,9 +176,8 @@ void blockers_own(struct blockers *b, struct entry *e)
 /* At the end of its bypass window a waiter looks by itself: until then the lock
    is left to whichever thread is quicker, and nothing wakes a waiter when the
    window ends (R7). One far behind is told before its turn comes. In a narrow
-   scope a waiter that has another ahead is no
-   leader: that one waits for the same locks. In a wide scope it may wait for
-   others. */
+   scope a waiter that has another ahead is no leader: that one waits for the
+   same locks. In a wide scope it may wait for others. */
 int blockers_add(struct blockers *b, struct scope *s, const struct ask *ask,
     struct entry *self)
 {

@@ -356,18 +356,18 @@ static uint32_t how_to_sleep(const struct blockers *b)
     return b->far ? ASLEEP_BEHIND : ASLEEP_THREAD;
 }
 
-static void sleep_as_usual(const struct blockers *b)
+static void sleep_to_tick(const struct blockers *b)
 {
-    mono_t until = b->until;
     int64_t tick_ns = SYS_TICK_NS * b->n_ahead;
 
+    if (!b->far) {
+        sys.wait(b->watch, b->n, b->until);
+        return;
+    }
     if (tick_ns > FAR_TICK_MOST_NS)
         tick_ns = FAR_TICK_MOST_NS;
-    if (!b->far)
-        sys.wait(b->watch, b->n, until);
-    else
-        sys.sleep(b->watch, b->n,
-            mono_min(until, mono_add_ns(sys.now(), tick_ns)));
+    sys.sleep(b->watch, b->n,
+        mono_min(b->until, mono_add_ns(sys.now(), tick_ns)));
 }
 
 /* Partner of `asleep`: tick_trace(). The entry may be another's by now. */
@@ -397,7 +397,7 @@ static void sleep_on(struct blockers *b, struct entry *e)
     ENQ_POINT("wait.looked");
     shm_store_fence(&e->asleep, how_to_sleep(b));
     if (shm_load(b->watch[0].word) == b->watch[0].value) {
-        sleep_as_usual(b);
+        sleep_to_tick(b);
         if (sys_slept_out())
             tick_judge(is_unwoken, b, "a waiter");
     }

@@ -254,6 +254,15 @@ void unit_kill(pid_t pid)
     unit_killed(pid);
 }
 
+void unit_stop(pid_t pid)
+{
+    int status;
+
+    ck_assert_int_eq(kill(pid, SIGSTOP), 0);
+    ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
+    ck_assert(WIFSTOPPED(status));
+}
+
 void *unit_shared(size_t bytes)
 {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,

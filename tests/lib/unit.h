@@ -127,6 +127,7 @@ void unit_join(pid_t pid);   /* it must end with status 0 */
 void unit_join_all(int n);   /* so must these */
 void unit_kill(pid_t pid);   /* SIGKILL, and it is gone */
 void unit_killed(pid_t pid); /* it kills itself */
+void unit_stop(pid_t pid);   /* SIGSTOP, and it stands still */
 /* A child has done its part, and waits for its end. */
 void unit_stay(uint32_t *ready) __attribute__((noreturn));
 

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -498,7 +497,7 @@ TEST(each_who_is_dead_and_not_cleaned_up_is_a_finding)
     eventually(unit_stats(r).held == 3);
     enq_close(e);
     for (int i = 0; i < 3; i++)
-        kill(dead[i], SIGSTOP);
+        unit_stop(dead[i]);
     for (int i = 0; i < 3; i++)
         unit_kill(dead[i]);
     ck_assert_int_eq(enq_doctor(r, 0, report, sizeof(report)), 3);

@@ -6,6 +6,7 @@
  * rounds: what nobody is woken for never happens.
  */
 #include <dirent.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 
 #include "api/attachment.h"
 #include "base/atomic.h"
+#include "base/point.h"
 #include "sync/life.h"
 #include "unit.h"
 
@@ -127,7 +129,7 @@ TEST(the_dead_on_the_way_to_a_neighbour_are_seen)
     ck_assert(session_watch_before(e->map, third, &before, &watch, &dead));
     ck_assert_uint_eq(before, e->map->sessions[1].ref);
     ck_assert(!dead);
-    kill(r->pid[2], SIGSTOP);
+    unit_stop(r->pid[2]);
     die(r, 1);
     ck_assert(session_watch_before(e->map, third, &before, &watch, &dead));
     ck_assert_uint_eq(before, e->session.ref);
@@ -166,6 +168,93 @@ TEST(one_that_is_closed_is_in_nobodys_view)
     die(r, 2);
     eventually(is_buried(e, 2));
     end(e, r, 4);
+}
+
+/* The first of the others, with a second session behind the next of them. */
+static int has_two(void *ring)
+{
+    struct ring *r = ring;
+    struct enq *one = unit_open(), *two;
+
+    shm_store(&r->ready, 1);
+    eventually(shm_load(&r->close) == 1);
+    two = unit_open();
+    shm_store(&r->ready, 3);
+    eventually(shm_load(&r->close) == 3);
+    enq_close(two);
+    shm_store(&r->closed, 3);
+    pause();
+    enq_close(one);
+    return 0;
+}
+
+/* Its helper thread lives on, and so the word that the fourth sleeps on. */
+TEST(who_watches_a_session_that_is_closed_watches_the_one_before_it)
+{
+    struct ring *r = unit_shared(sizeof(*r));
+    struct enq *e = begin_without_ticks(r, 0);
+
+    r->pid[1] = unit_fork(has_two, r);
+    eventually(shm_load(&r->ready) == 1);
+    join(r, 2);
+    shm_store(&r->close, 1);
+    eventually(shm_load(&r->ready) == 3);
+    join(r, 4);
+    shm_store(&r->close, 3);
+    eventually(shm_load(&r->closed) == 3);
+    die(r, 2);
+    eventually(is_buried(e, 2));
+    end(e, r, 4);
+}
+
+static void *wait_for_the_second(void *e)
+{
+    struct enq_grant g;
+
+    enq_lock(e,
+        ENQ_REQ(.name = "n", .key = {"2"}, .mode = ENQ_MODE_X, .owner = "first",
+            .wait_ms = ENQ_FOREVER),
+        &g);
+    return NULL;
+}
+
+/* Armed when its thread has slept for a while: it wakes up once before, at the
+   end of its bypass window. */
+static int dies_as_its_waiter_wakes(void *ring)
+{
+    struct ring *r = ring;
+    struct enq *e = unit_open();
+    pthread_t thread;
+
+    shm_store(&r->ready, 1);
+    eventually(shm_load(&r->close) == 1);
+    ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_the_second, e), 0);
+    eventually(unit_stats(e).waiting == 1);
+    usleep(100 * 1000);
+    point_arm("wait.woken");
+    shm_store(&r->closed, 1);
+    pthread_join(thread, NULL);
+    return 0;
+}
+
+/* The kernel wakes one of those that sleep on a word, the one that came first:
+   here a waiter, which dies as it wakes, and passes nothing on. */
+TEST(a_waiter_that_dies_of_it_keeps_no_death_from_the_next)
+{
+    struct ring *r = unit_shared(sizeof(*r));
+    struct enq *e = begin_without_ticks(r, 0);
+
+    r->pid[1] = unit_fork(dies_as_its_waiter_wakes, r);
+    eventually(shm_load(&r->ready) == 1);
+    join(r, 2);
+    shm_store(&r->close, 1);
+    eventually(shm_load(&r->closed) == 1);
+    join(r, 3);
+    die(r, 2);
+    unit_killed(r->pid[1]);
+    r->pid[1] = 0;
+    eventually(is_buried(e, 2));
+    end(e, r, 3);
 }
 
 /* All at once, so that many of those that are woken die of it. */
@@ -288,6 +377,8 @@ int main(void)
     ADD(the_dead_on_the_way_to_a_neighbour_are_seen);
     ADD(one_that_comes_in_between_is_watched);
     ADD(one_that_is_closed_is_in_nobodys_view);
+    ADD(who_watches_a_session_that_is_closed_watches_the_one_before_it);
+    ADD(a_waiter_that_dies_of_it_keeps_no_death_from_the_next);
     ADD(of_those_that_die_together_all_are_noticed);
     ADD(a_process_hears_that_another_has_shortened_the_ttl_of_its_lock);
     ADD(an_idle_process_does_not_wake_up);
