@@ -325,9 +325,13 @@ static void killed_while_repairing(void)
     double worst_ms = 0;
 
     for (unsigned i = 0; i < CHAINS; i++) {
-        unsigned n = chain(&dice);
-        double began = env_ms();
+        unsigned n;
+        double began;
 
+        enq_close(e); /* its helper would be told of the death, and repair */
+        n = chain(&dice);
+        began = env_ms();
+        e = env_open();
         take_each_key(e);
         if (env_ms() - began > worst_ms)
             worst_ms = env_ms() - began;
