@@ -360,12 +360,11 @@ static int grant_overlapping(struct scope *s, const struct key *key,
 static int grant_wide_waiters(struct scope *s, const struct key *key,
     const struct key *beside)
 {
-    struct key all = *key;
+    const struct key all = key_any(key);
     bool again = false;
     int rc = grant_overlapping(s, key, beside, &again);
 
     enq_assert(scope_is_entered(s));
-    all.generic = (uint16_t)((1u << key->fields) - 1);
     while (rc == 0 && again) {
         again = false;
         rc = grant_overlapping(s, &all, beside, &again);
@@ -444,9 +443,8 @@ int grant_scan_looking(struct scope *s, const struct key *key,
 
 int grant_scan_beside(struct scope *s, const struct key *winner)
 {
-    struct key all = *winner;
+    const struct key all = key_any(winner);
 
     enq_assert(scope_is_entered(s));
-    all.generic = (uint16_t)((1u << winner->fields) - 1);
     return wake_if_brief(s, &all, grant_wide_waiters(s, &all, winner));
 }

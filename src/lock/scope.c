@@ -189,17 +189,23 @@ static int see_ring(struct scope *s, struct entry *first, entry_see_fn *see,
 }
 
 /* The gate's generic entries that overlap. A gate is one of many names, by
-   hash, so that its ring has entries of others, too. */
+   hash, so that its ring has entries of others, too. There may be thousands
+   that do not overlap: of these the texts are not read. */
 static int see_gate(struct scope *s, const struct key *key, entry_see_fn *see,
     void *context, bool *more)
 {
     struct ring ring = ring_from(s->map, at_entry(s->map, s->gate->head));
+    uint64_t digest = key->generic != 0 || ring.at == 0
+        ? key->hash
+        : key_digest(key, s->map->hash_seed);
     struct entry *e;
     struct key other;
 
     enq_assert(s->wide && scope_is_entered(s));
     while (*more && (e = ring_next(&ring)) != NULL)
-        if (entry_key(s->map, e, &other) && key_overlaps(key, &other))
+        if (e->name_hash == key->name_hash && e->fields == key->fields &&
+            key_may_overlap(e->hash, digest, key->fields) &&
+            entry_key(s->map, e, &other) && key_overlaps(key, &other))
             *more = see(context, e);
     return ring.damaged ? ENQ_ECORRUPT : 0;
 }

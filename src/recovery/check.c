@@ -3,7 +3,8 @@
  *
  * I1  every live entry is in exactly one ring, of its own object or gate
  * I2  rings close, forwards and backwards, and are in order of arrival
- * I3  the index leads to each object from the bucket of its hash, once
+ * I3  the index leads to each object from the bucket of its hash, once; a
+ *     generic entry has its key's digest
  * I4  counts (objects, waiting, raised) are those of the rings
  * I5  no two held entries conflict that overlap
  * I6  every page belongs to nobody, to a session, or to a shard
@@ -114,6 +115,15 @@ static uint64_t newest_token(const struct check *c, const struct entry *e)
     return shm_load(&c->map->shards[shard_of_hash(e->hash)].token);
 }
 
+/* A generic entry whose digest is not its key's would overlap nothing. */
+static bool is_digested(const struct map *map, const struct entry *e)
+{
+    struct key key;
+
+    return entry_key(map, e, &key) &&
+        key_digest(&key, map->hash_seed) == key.hash;
+}
+
 /* One entry of a ring, in the order of the ring. Only the waiters' tickets are
    compared: a held entry's may be 0, or stand for a peer (ENTRY_HEIR). A gate's
    ring has keys of many names; whether an entry belongs to this gate is told by
@@ -134,6 +144,8 @@ static void check_member(struct check *c, struct entry *first, struct entry *e,
         check_note(c->report, "I1: entry %x is linked but not live", ref);
     if (e->hash != first->hash && !entry_is_generic(e))
         check_note(c->report, "I1: entry %x is in another's ring", ref);
+    if (entry_is_generic(e) && !is_digested(c->map, e))
+        check_note(c->report, "I3: entry %x has not its key's digest", ref);
     if (!waiting && shm_load(&e->token) > newest_token(c, e))
         check_note(c->report, "I7: entry %x has a token above the newest", ref);
     /* those of one lock set have one ticket */

@@ -211,7 +211,10 @@ static void relink_generic(struct repair *r, struct entry *e)
     struct map *map = r->map;
     struct gate *gate = &map->gates[gate_of_hash(e->name_hash)];
     struct entry *first = at_entry(map, gate->head);
+    struct key key;
 
+    if (entry_key(map, e, &key))
+        shm_store(&e->hash, key_digest(&key, map->hash_seed));
     shm_store(&gate->n_waiting, gate->n_waiting + entry_is(e, PHASE_WAITING));
     r->raised[gate - map->gates]++;
     if (first == NULL)

@@ -82,7 +82,7 @@ static int hole_in(const struct enq_req *req, unsigned i)
 /* Hashed while they are copied, from the caller's bytes: to read what was just
    written, at another width, stalls. */
 static inline int pack_fields(struct key *key, char *buf, size_t room,
-    const struct enq_req *req)
+    const struct enq_req *req, uint64_t seed)
 {
     char *at = buf, *end = buf + (room < ENQ_KEY_BYTES ? room : ENQ_KEY_BYTES);
     uint64_t hash = key->hash;
@@ -106,6 +106,8 @@ static inline int pack_fields(struct key *key, char *buf, size_t room,
     key->fields = (uint8_t)i;
     key->literal = (uint16_t)(req->literal & generic);
     key->generic = (uint16_t)(generic & ~req->literal);
+    if (unlikely(key->generic != 0))
+        key->hash = key_digest(key, seed);
     return 0;
 }
 
@@ -126,10 +128,29 @@ int key_pack(struct key *key, char *buf, size_t room, const struct enq_req *req,
     key->name_bytes = (uint16_t)n;
     key->hash = hash_copy(buf, name, n, seed);
     key->name_hash = (uint32_t)key->hash;
-    return pack_fields(key, buf + n, room - n, req);
+    return pack_fields(key, buf + n, room - n, req, seed);
 }
 
 /* --- overlap --- */
+
+/* Of a key read from the segment, too, whose texts may be anything: see
+   fields_overlap(). */
+uint64_t key_digest(const struct key *key, uint64_t seed)
+{
+    const char *p = key->bytes + key->name_bytes;
+    const char *end = key->bytes + key_bytes(key);
+    unsigned lane = key->fields <= 4 ? 16 : key->fields <= 8 ? 8 : 4;
+    uint64_t top = UINT64_C(1) << (lane - 1), digest = 0;
+
+    for (unsigned i = 0; i < key->fields && p < end; i++) {
+        size_t n = strlen(p) + 1;
+
+        if (!(key->generic >> i & 1))
+            digest |= (top | (hash_bytes(p, n, seed) & (top - 1))) << i * lane;
+        p += n;
+    }
+    return digest;
+}
 
 /* The last byte of a key is a zero, also of one read from the segment; that
    it has as many zeros as fields is not sure there, hence the ends. */

@@ -31,7 +31,7 @@ struct key {
     uint16_t literal; /* bit per field: an "@" that means itself */
     uint8_t fields;
     uint32_t name_hash;
-    uint64_t hash; /* of name and fields */
+    uint64_t hash; /* of name and fields; of a generic key: its digest */
 };
 
 /*
@@ -43,6 +43,42 @@ int key_pack(struct key *key, char *buf, size_t room, const struct enq_req *req,
     uint64_t seed);
 
 bool key_overlaps(const struct key *a, const struct key *b);
+
+/*
+ * Nearly all keys that do not overlap are told apart by one word of each. The
+ * digest of a key has a lane of 16, 8 or 4 bits for each field, as many as fit:
+ * 0 where it is generic, else the top bit and some bits of the field's hash.
+ * (Signature files: Faloutsos and Christodoulakis, 1984.) The name is not in it.
+ */
+uint64_t key_digest(const struct key *key, uint64_t seed);
+
+/* Overlaps all keys of the name that have as many fields. */
+static inline struct key key_any(const struct key *key)
+{
+    struct key any = *key;
+
+    any.generic = (uint16_t)((1u << key->fields) - 1);
+    any.hash = 0; /* the digest of nothing concrete */
+    return any;
+}
+
+static inline uint64_t key_lane_tops(unsigned fields)
+{
+    return fields <= 4 ? UINT64_C(0x8000800080008000)
+        : fields <= 8  ? UINT64_C(0x8080808080808080)
+                       : UINT64_C(0x8888888888888888);
+}
+
+/* By the digests of two keys that have as many fields. A lane in which both
+   have something, and not the same, is a field that differs: the addition
+   carries into the top bit of each lane of which another bit is set. */
+static inline bool key_may_overlap(uint64_t a, uint64_t b, unsigned fields)
+{
+    uint64_t tops = key_lane_tops(fields);
+    uint64_t differ = ((a ^ b) & ~tops) + ~tops;
+
+    return (a & b & differ & tops) == 0;
+}
 
 static inline size_t key_bytes(const struct key *k)
 {

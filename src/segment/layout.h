@@ -46,7 +46,7 @@
 #include "enq.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x314b434f4c514e45) /* "ENQLOCK1" */
-#define LAYOUT_VERSION 10
+#define LAYOUT_VERSION 11
 
 #define PAGE_BYTES 4096u /* of ours; the kernel's may be larger */
 #define UNIT_BYTES 64u
@@ -386,8 +386,8 @@ struct entry {
         uint64_t ticket; /* order of arrival, one for a set; 0: never waited */
         uint64_t heir;   /* adopted (ENTRY_HEIR): HEIR_BIT | for whom */
     };
-    int64_t ttl_ms; /* as asked for; < 0 = none */
-    uint64_t hash;
+    int64_t ttl_ms;   /* as asked for; < 0 = none */
+    uint64_t hash;    /* of its key; generic: DERIVED, the key's digest */
     uint64_t id_half; /* of the session that made it (base/id.h) */
     session_ref_t session;
     ref_t next, prev; /* DERIVED: ring of its object or gate */

@@ -138,6 +138,86 @@ TEST(concrete_keys_overlap_exactly_when_their_hashes_agree)
                     all[i].key.hash == all[j].key.hash);
 }
 
+/* What key_pack() gives a generic key as its hash, and a scope computes of a
+   concrete one. */
+static uint64_t digest_of(const struct key *key)
+{
+    uint64_t digest = key_digest(key, 99);
+
+    if (key->generic != 0)
+        ck_assert_uint_eq(key->hash, digest);
+    return digest;
+}
+
+TEST(digests_hide_no_overlap)
+{
+    pack_all("n");
+    for (unsigned i = 0; i < WORDS; i++)
+        for (unsigned j = 0; j < WORDS; j++)
+            if (key_overlaps(&all[i].key, &all[j].key))
+                ck_assert_msg(key_may_overlap(digest_of(&all[i].key),
+                                  digest_of(&all[j].key), all[i].key.fields),
+                    "words %u and %u", i, j);
+}
+
+/* A key of `fields` fields that are all "same", but for one. */
+static uint64_t digest_with(struct key *key, unsigned fields, unsigned at,
+    const char *text)
+{
+    struct enq_req req = {.size = sizeof(req), .name = "n"};
+    static char buf[KEY_BYTES_MAX];
+
+    for (unsigned i = 0; i < fields; i++)
+        req.key[i] = i == at ? text : "same";
+    want(0, key_pack(key, buf, sizeof(buf), &req, 99));
+    return digest_of(key);
+}
+
+#define TEXTS 200
+
+TEST(digests_tell_nearly_all_keys_apart_that_differ_in_one_field)
+{
+    char text[16];
+    struct key key;
+
+    for (unsigned fields = 1; fields <= ENQ_KEY_FIELDS_MAX; fields++)
+        for (unsigned at = 0; at < fields; at++) {
+            uint64_t own = digest_with(&key, fields, at, "own"), other;
+            unsigned alike = 0;
+
+            other = digest_with(&key, fields, at, "@");
+            ck_assert(key_may_overlap(own, other, fields));
+            for (unsigned i = 0; i < TEXTS; i++) {
+                snprintf(text, sizeof(text), "%u", i);
+                other = digest_with(&key, fields, at, text);
+                ck_assert_int_eq(key_may_overlap(own, other, fields),
+                    key_may_overlap(other, own, fields));
+                alike += key_may_overlap(own, other, fields);
+            }
+            /* 1 in 32,768, 128 or 8 is */
+            ck_assert_uint_le(alike,
+                fields <= 4       ? 1
+                    : fields <= 8 ? TEXTS / 16
+                                  : TEXTS / 4);
+        }
+}
+
+TEST(a_key_of_any_overlaps_all_of_its_name_that_have_as_many_fields)
+{
+    pack_all("n");
+    for (unsigned i = 0; i < WORDS; i++)
+        for (unsigned j = 0; j < WORDS; j++) {
+            const struct key any = key_any(&all[i].key), *key = &all[j].key;
+            bool alike = any.fields == key->fields;
+
+            ck_assert_int_eq(key_overlaps(&any, key), alike);
+            if (alike)
+                ck_assert(key_may_overlap(any.generic != 0 ? any.hash
+                                                           : digest_of(&any),
+                    digest_of(key), any.fields));
+        }
+}
+
 TEST(all_keys_of_a_name_have_its_hash)
 {
     pack_all("n");
@@ -326,6 +406,9 @@ int main(void)
     ADD(overlap_is_symmetric_and_a_key_overlaps_itself);
     ADD(other_names_never_overlap);
     ADD(concrete_keys_overlap_exactly_when_their_hashes_agree);
+    ADD(digests_hide_no_overlap);
+    ADD(digests_tell_nearly_all_keys_apart_that_differ_in_one_field);
+    ADD(a_key_of_any_overlaps_all_of_its_name_that_have_as_many_fields);
     ADD(all_keys_of_a_name_have_its_hash);
     ADD(generic_and_literal_fields_are_noted);
     ADD(literal_bits_beyond_the_fields_mean_nothing);

@@ -133,6 +133,15 @@ static void forget_the_gates_ring(struct ward *w)
     gate(w)->head = 0;
 }
 
+static void forget_the_digests(struct ward *w)
+{
+    struct entry *first = at_entry(w->map, gate(w)->head), *e = first;
+
+    do
+        e->hash = 0x8001;
+    while ((e = at_entry(w->map, e->next)) != first);
+}
+
 static void break_a_ring(struct ward *w)
 {
     entry(w, CONCRETE)->next = entry(w, CONCRETE)->prev;
@@ -162,6 +171,7 @@ static const struct {
     {raise_all_gates, "I4"},
     {lower_the_gate, "I4"},
     {forget_the_gates_ring, "I1"},
+    {forget_the_digests, "has not its key's digest"},
     {break_a_ring, "I2"},
     {lead_a_ring_astray, "I2"},
     {lead_a_ring_outside, "I2"},

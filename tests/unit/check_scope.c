@@ -121,6 +121,29 @@ TEST(names_that_share_a_gate_do_not_conflict)
     enq_close(e);
 }
 
+/* Of sixteen fields the digest has three bits each: one in eight that differ in
+   one field has the same. */
+TEST(keys_with_the_same_digest_do_not_conflict)
+{
+    struct enq *e = unit_open();
+    struct enq_req any = {.size = sizeof(any), .name = "n", .mode = ENQ_MODE_X};
+    struct enq_req one = any;
+    struct enq_grant g;
+    char text[16];
+
+    for (unsigned i = 0; i < ENQ_KEY_FIELDS_MAX; i++)
+        any.key[i] = one.key[i] = "same";
+    any.key[0] = "@";
+    any.key[1] = one.key[1] = text;
+    for (unsigned i = 0; i < 100; i++) {
+        snprintf(text, sizeof(text), "%u", i);
+        want(ENQ_OK, enq_lock(e, i % 2 ? &any : &one, &g));
+        want(ENQ_BUSY, enq_lock(e, i % 2 ? &one : &any, &g));
+    }
+    unit_healthy(e);
+    enq_close(e);
+}
+
 /* --- at once --- */
 
 #define FIELDS 4
@@ -353,6 +376,7 @@ int main(void)
     ADD(a_refused_generic_request_leaves_the_gate_down);
     ADD(a_generic_request_sees_the_one_lock_in_its_way);
     ADD(names_that_share_a_gate_do_not_conflict);
+    ADD(keys_with_the_same_digest_do_not_conflict);
     ADD_LOOP(whose_shard_cannot_be_had_is_neither_granted_nor_in_the_queue,
         LENGTH(guarded));
     ADD(beside_a_generic_lock_whatever_changes_one_holds_its_shards_latch);
