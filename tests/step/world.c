@@ -187,16 +187,36 @@ static void check_set(struct world *w)
             w->op->set);
 }
 
+#define LISTED 16
+
+/* What is there when the victim is over, not only dead: then it is an orphan. */
+static size_t list_leftovers(struct world *w, struct enq_info info[LISTED])
+{
+    int64_t until = now_us() + STUCK_MS * 1000;
+    bool dying;
+    size_t n;
+
+    do {
+        n = 0;
+        dying = false;
+        if (enq_list(w->e, NULL, NULL, info, LISTED, &n) != ENQ_OK)
+            return 0;
+        for (size_t i = 0; i < n && i < LISTED; i++)
+            dying |= info[i].dying;
+        if (dying)
+            sched_yield();
+    } while (dying && now_us() < until);
+    return n < LISTED ? n : LISTED;
+}
+
 /* What outlives its holder, an operator ends. It is nobody else's any more, so
    that it must be found by its id; if it is not, once more. */
 static void break_leftovers(struct world *w)
 {
-    struct enq_info info[16];
-    size_t n = 0;
+    struct enq_info info[LISTED];
+    size_t n = list_leftovers(w, info);
 
-    if (enq_list(w->e, NULL, NULL, info, 16, &n) != ENQ_OK)
-        return;
-    for (size_t i = 0; i < n && i < 16; i++) {
+    for (size_t i = 0; i < n; i++) {
         int rc = ENQ_OK;
 
         if (!info[i].orphaned || info[i].on_death == ENQ_DEATH_RELEASE)

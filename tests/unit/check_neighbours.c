@@ -36,6 +36,7 @@ static int is_attached(void *ring)
     snprintf(text, sizeof(text), "%u", own);
     if (unit_lock(e, "n", text, ENQ_MODE_X, &g) != ENQ_OK)
         return 1;
+    eventually(shm_load(&e->before) != 0); /* its helper is about to sleep */
     shm_store(&r->ready, own);
     while (shm_load(&r->close) != own)
         unit_nap();
