@@ -79,6 +79,16 @@ static int hole_in(const struct enq_req *req, unsigned i)
 
 /* --- packing --- */
 
+/* Fields that are "@": bits of those in @at; of these some mean themselves. */
+static __attribute__((noinline)) void pack_at_signs(struct key *key,
+    unsigned at, unsigned literal, uint64_t seed)
+{
+    key->literal = (uint16_t)(literal & at);
+    key->generic = (uint16_t)(at & ~literal);
+    if (key->generic != 0)
+        key->hash = key_digest(key, seed);
+}
+
 /* Hashed while they are copied, from the caller's bytes: to read what was just
    written, at another width, stalls. */
 static inline int pack_fields(struct key *key, char *buf, size_t room,
@@ -104,10 +114,9 @@ static inline int pack_fields(struct key *key, char *buf, size_t room,
     key->hash = hash;
     key->field_bytes = (uint16_t)(at - buf);
     key->fields = (uint8_t)i;
-    key->literal = (uint16_t)(req->literal & generic);
-    key->generic = (uint16_t)(generic & ~req->literal);
-    if (unlikely(key->generic != 0))
-        key->hash = key_digest(key, seed);
+    key->literal = key->generic = 0;
+    if (unlikely(generic != 0))
+        pack_at_signs(key, generic, req->literal, seed);
     return 0;
 }
 
