@@ -171,9 +171,10 @@ int acquisition_take_slowly(struct acquisition *c, struct place *place)
     return 0;
 }
 
-/* How long to wait for what others give back. A stopped process gives nothing:
+/* How long to wait for what others give back: on a busy machine a helper that
+   was woken may run a tenth of a second later. A stopped process gives nothing:
    so when nothing came no thread waits again for a while. */
-#define ASK_NS (100 * NS_PER_MS)
+#define ASK_NS (500 * NS_PER_MS)
 #define DEAF_NS NS_PER_S
 #define ASK_LOOKS 16 /* where time is turned by hand */
 
