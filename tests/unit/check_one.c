@@ -3,8 +3,10 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
 #include "unit.h"
 
 TEST(one_lock_is_looked_at_by_its_handle_while_it_is_there)
@@ -35,29 +37,60 @@ TEST(one_lock_is_looked_at_by_its_handle_while_it_is_there)
     enq_close(e);
 }
 
-static int hold_and_die(void *grant)
+struct scene {
+    uint32_t ready;
+    struct enq_grant g;
+};
+
+static int holds(void *scene)
 {
+    struct scene *s = scene;
     struct enq *e = unit_open();
 
     want(ENQ_OK,
         enq_lock(e,
             ENQ_REQ(.name = "n", .mode = ENQ_MODE_E, .owner = "A",
                 .on_death = ENQ_DEATH_KEEP),
-            grant));
-    kill(getpid(), SIGKILL);
-    return 0;
+            &s->g));
+    unit_stay(&s->ready);
 }
 
+static int stands_behind(void *scene)
+{
+    struct scene *s = scene;
+
+    unit_open();
+    unit_stay(&s->ready);
+}
+
+static pid_t begins(int (*f)(void *), struct scene *s)
+{
+    pid_t pid;
+
+    shm_store(&s->ready, 0);
+    pid = unit_fork(f, s);
+    eventually(shm_load(&s->ready) != 0);
+    return pid;
+}
+
+/* The one that would be told of the death, and bury it, is stopped. */
 TEST(a_lock_whose_process_is_dead_is_looked_at_as_an_orphan)
 {
-    struct enq *e = unit_open();
-    struct enq_grant *g = unit_shared(sizeof(*g));
+    struct scene *s = unit_shared(sizeof(*s));
     struct enq_info info;
+    pid_t holder, next;
+    struct enq *e;
 
-    unit_killed(unit_fork(hold_and_die, g));
-    want(ENQ_OK, enq_look(e, g->handle, &info));
+    setenv("ENQ_TICK_MS", "600000", 1);
+    e = unit_open();
+    holder = begins(holds, s);
+    next = begins(stands_behind, s);
+    unit_stop(next);
+    unit_kill(holder);
+    want(ENQ_OK, enq_look(e, s->g.handle, &info));
     ck_assert_int_eq(info.orphaned, 1);
     ck_assert_int_eq(info.pid, 0);
+    unit_kill(next);
     enq_close(e);
 }
 
