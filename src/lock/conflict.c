@@ -25,6 +25,30 @@ bool granted_earlier(const struct entry *a, const struct entry *b)
     return a->token < b->token;
 }
 
+/* A lot that is the entry's own: by its place, multiplied as in Knuth's hashing
+   (6.4), so that neighbours and those of one session are far apart. */
+static uint32_t lot_of(const struct map *map, const struct entry *e)
+{
+    return map_ref(map, e) * UINT32_C(2654435769);
+}
+
+/* What is lost: a delay keeps others out, not its owner. */
+static inline bool is_lost_by(struct scope *s, const struct entry *e, bool same)
+{
+    enq_assert(scope_is_entered(s));
+    return same && entry_delays(e) &&
+        entry_is_delayed(s->map, e, scope_clock(s));
+}
+
+static __attribute__((noinline)) void is_in_the_way(struct verdict *v,
+    const struct map *map, struct entry *e)
+{
+    if (granted_earlier(e, v->holder))
+        v->holder = e;
+    if (v->witness == NULL || lot_of(map, e) > lot_of(map, v->witness))
+        v->witness = e;
+}
+
 /* R2, R5: does this held lock conflict? Else it is noted what R6 asks: whether
    all that overlaps is the asking owner's to cumulate. */
 static void weigh_held(struct bench *b, struct entry *e, unsigned mode)
@@ -32,12 +56,10 @@ static void weigh_held(struct bench *b, struct entry *e, unsigned mode)
     bool same = entry_owned_by(b->s->map, e, b->ask);
 
     enq_assert(scope_is_entered(b->s));
-    if (same && entry_delays(e) &&
-        entry_is_delayed(b->s->map, e, scope_clock(b->s)))
-        return; /* it is lost: a delay keeps others out, not its owner */
+    if (is_lost_by(b->s, e, same))
+        return;
     if (mode_conflicts(b->s->map->modes, mode, b->ask->mode, same)) {
-        if (granted_earlier(e, b->v->holder))
-            b->v->holder = e;
+        is_in_the_way(b->v, b->s->map, e);
         return;
     }
     b->own |= same;
@@ -328,6 +350,41 @@ int conflict_check(struct scope *s, const struct ask *ask,
         return rc;
     rc = cumulates(&b, &passes);
     return rc != 0 || passes ? rc : find_waiter_in_the_way(&b);
+}
+
+/* --- witnesses --- */
+
+/* Of the same name, its gate is ours: so it stands still while we look. */
+bool conflict_is_known(struct scope *s, const struct ask *ask,
+    const struct entry *waiter)
+{
+    uint64_t state;
+    const struct entry *e;
+    struct key key;
+    bool same;
+
+    enq_assert(s->wide && scope_is_entered(s));
+    if (entry_is_of_set(waiter))
+        return false;
+    e = entry_of_handle(s->map, shm_load(&waiter->witness), &state);
+    if (e == NULL || STATE_PHASE(state) != PHASE_HELD ||
+        shm_load(&e->name_hash) != ask->key.name_hash ||
+        entry_over(s->map, e, scope_clock(s)) != ENQ_OK ||
+        !entry_key(s->map, e, &key) || !key_overlaps(&key, &ask->key))
+        return false;
+    same = entry_owned_by(s->map, e, ask);
+    return !is_lost_by(s, e, same) &&
+        mode_conflicts(s->map->modes, STATE_MODE(state) % MODES, ask->mode,
+            same);
+}
+
+void conflict_note(struct scope *s, const struct verdict *v,
+    struct entry *waiter)
+{
+    enq_assert(s->wide && scope_is_entered(s));
+    if (!entry_is_of_set(waiter))
+        shm_store(&waiter->witness,
+            v->witness == NULL ? 0 : entry_handle(s->map, v->witness));
 }
 
 /* --- summaries ---

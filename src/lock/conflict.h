@@ -8,10 +8,11 @@
 
 /* What stands in a request's way. */
 struct verdict {
-    struct entry *holder; /* the earliest granted lock that conflicts */
-    struct entry *waiter; /* else the earliest waiter in the way */
-    uint32_t queue;       /* waiting for what overlaps */
-    mono_t last_due;      /* the latest time that one of these is due */
+    struct entry *holder;  /* the earliest granted lock that conflicts */
+    struct entry *waiter;  /* else the earliest waiter in the way */
+    struct entry *witness; /* one of the locks that conflict, by lot */
+    uint32_t queue;        /* waiting for what overlaps */
+    mono_t last_due;       /* the latest time that one of these is due */
     bool over; /* something that overlaps has run out: see grant_scan() */
 };
 
@@ -41,6 +42,27 @@ static inline enq_handle verdict_set(const struct map *map,
  */
 int conflict_check(struct scope *s, const struct ask *ask,
     const struct entry *self, struct verdict *v);
+
+/*
+ * One waiter for "@" would have each release of the name look at all that is
+ * held there, to find that it cannot go yet. But one lock that is in its way
+ * does for that, and mostly it is the same as last time: so each check notes one
+ * in the waiter, its witness, and the next looks at that first. (SAT solvers
+ * watch one literal of a clause so: Moskewicz et al., Chaff, 2001.)
+ *
+ * It is drawn by lot among those in the way. In whatever order N of them go, all
+ * are looked at some ln N times and not N times.
+ *
+ * A hint in the waiter's entry, under the gate's latch: it is believed of nothing
+ * that the lock itself does not say. Never of a lock set's waiters, whose links
+ * are at that place.
+ *
+ * conflict_is_known: true, it stays where it is; false, check it.
+ */
+bool conflict_is_known(struct scope *s, const struct ask *ask,
+    const struct entry *waiter);
+void conflict_note(struct scope *s, const struct verdict *v,
+    struct entry *waiter);
 
 /* The same for a new request where the ring of its object says what it holds: it
    may be granted. False: look (conflict_check). What has run out is left where

@@ -304,6 +304,22 @@ static bool see_over(void *context, struct entry *e)
     return false;
 }
 
+static int stays_wide(struct scope *s, struct entry *e, const struct ask *ask,
+    bool *yes)
+{
+    struct verdict v;
+    int rc;
+
+    enq_assert(s->wide && scope_is_entered(s));
+    *yes = conflict_is_known(s, ask, e);
+    if (*yes)
+        return 0;
+    rc = conflict_check(s, ask, e, &v);
+    *yes = v.over || verdict_blocker(&v) != NULL;
+    conflict_note(s, &v, e);
+    return rc;
+}
+
 /*
  * One visit for each waiter, by ticket: a visit must not change the rings that
  * it walks, and the order of arrival runs across the rings.
@@ -319,8 +335,8 @@ static int grant_overlapping(struct scope *s, const struct key *key,
 {
     struct find f = {s, beside, 0, NULL};
     struct summary stay = {0};
-    struct verdict v;
     struct ask ask;
+    bool stay_put;
     int rc;
 
     enq_assert(scope_is_entered(s));
@@ -332,10 +348,10 @@ static int grant_overlapping(struct scope *s, const struct key *key,
         f.after = f.found->ticket;
         if (!entry_ask(s->map, f.found, &ask))
             return ENQ_ECORRUPT;
-        rc = conflict_check(s, &ask, f.found, &v);
+        rc = stays_wide(s, f.found, &ask, &stay_put);
         if (rc != 0)
             return rc;
-        if (verdict_blocker(&v) != NULL || v.over) {
+        if (stay_put) {
             summary_add(&stay, s->map, f.found);
             continue;
         }

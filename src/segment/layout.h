@@ -376,6 +376,7 @@ struct entry {
     union {
         uint64_t token;       /* held, and after: of its last grant */
         uint64_t next_member; /* waiting, of a set: ref of the next, a ring */
+        uint64_t witness; /* waiting, of none: hint, see conflict_is_known() */
     };
     union {
         int64_t deadline_ns; /* held: end of its ttl; INT64_MAX = none */

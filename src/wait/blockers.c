@@ -149,6 +149,7 @@ static bool see_blocker(void *context, struct entry *e)
         b->before = later(b->before, e);
         note_set(b, w->s, e);
     } else if (conflicts) {
+        b->n_held++;
         watch_holder(b, w->s, e, own);
     }
     return true;
@@ -157,7 +158,8 @@ static bool see_blocker(void *context, struct entry *e)
 void blockers_begin(struct blockers *b, mono_t deadline)
 {
     b->before = b->ahead = b->holder = NULL;
-    b->n = b->own = b->n_sets = b->n_dying = b->n_ahead = 0;
+    b->n = b->own = b->n_sets = b->n_dying = 0;
+    b->n_ahead = b->n_held = 0;
     b->dead = b->behind_set = b->far = false;
     b->until = deadline;
 }

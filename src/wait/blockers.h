@@ -21,6 +21,7 @@ struct blockers {
     struct entry *before; /* the waiter just before, of those in the way */
     struct entry *ahead;  /* the same, of all */
     unsigned n_ahead;     /* how many these are */
+    unsigned n_held;      /* the locks in the way: each look sees them all */
     uint64_t ahead_state;
     struct entry *holder; /* one of the locks in the way */
     uint64_t holder_state;

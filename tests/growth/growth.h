@@ -57,6 +57,13 @@ void cumulate(struct beside *b, unsigned i);
 void hold_optimistic(struct beside *b);
 void promote_one(struct beside *b, unsigned i);
 
+/* While one waits for "@" (any.c). */
+void wait_for_one_of_a_name(struct beside *b);
+void pair_of_the_name(struct beside *b, unsigned i);
+void wait_for_all_of_a_name(struct beside *b);
+void give_back_all(struct beside *b, unsigned unused);
+void give_back_the_last_first(struct beside *b, unsigned unused);
+
 struct sum {
     double mean;
     uint64_t most;

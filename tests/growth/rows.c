@@ -248,6 +248,12 @@ const struct row rows[] = {
     {"an unlock that grants all who wait", listen_before_readers,
         unlock_the_key, 14, 0},
     {"a promotion over other O locks", hold_optimistic, promote_one, 13, 0},
+    {"a pair while one waits for all of the name", wait_for_one_of_a_name,
+        pair_of_the_name, 30, 150},
+    {"all of a name given back, one after the other, while one waits for all",
+        wait_for_all_of_a_name, give_back_all, 150, 0},
+    {"the same, the last first", wait_for_all_of_a_name,
+        give_back_the_last_first, 150, 0},
     {.name = NULL},
 };
 
