@@ -34,8 +34,10 @@ static int64_t ttl_left_ms(const struct entry *e, mono_t now)
 
 /* R12: the answer says whether the blocker's process is dying. Whether it is
    over is proved by system calls, and here latches are held: so the session is
-   noted, and request_is_free_now() looks for the proof. A dead waiter needs no
-   proof: the next scan drops it (R21). */
+   noted, and request_is_free_now() looks for the proof. So is one that somebody
+   has proved over since its lock was found to be in the way: it is not any more,
+   unless it outlives its session. A dead waiter needs no proof: the next scan
+   drops it (R21). */
 static __attribute__((noinline)) void tell_dead(struct scope *s,
     const struct entry *e, struct enq_blocker *out)
 {
@@ -45,7 +47,8 @@ static __attribute__((noinline)) void tell_dead(struct scope *s,
     out->dying = !session_is_over(s->map, ref);
     if (!out->dying)
         out->pid = 0;
-    else if (entry_is(e, PHASE_HELD))
+    if (entry_is(e, PHASE_HELD) &&
+        (out->dying || entry_over(s->map, e, scope_clock(s)) != ENQ_OK))
         s->dying = ref;
 }
 

@@ -8,6 +8,7 @@
 #include "api/attachment.h"
 #include "base/point.h"
 #include "lock/table_scan.h"
+#include "sync/life.h"
 #include "unit.h"
 
 /* Found already, and not yet copied: a list of all stops nobody. */
@@ -35,6 +36,61 @@ TEST(a_lock_that_is_demoted_while_a_list_is_made_is_in_it)
     ck_assert_uint_eq(info.mode, ENQ_MODE_S);
     want(ENQ_OK, enq_unlock(e, g.handle, g.token));
     ck_assert(!copy_info(e->map, found.e, found.state, &clocks, &info));
+    enq_close(e);
+}
+
+/* --- of a session that is over --- */
+
+struct two {
+    uint32_t ready;
+    struct enq_grant gone, kept;
+};
+
+static int holds_two(void *two)
+{
+    struct two *t = two;
+    struct enq *e = unit_open();
+
+    want(ENQ_OK, unit_lock(e, "n", "gone", ENQ_MODE_X, &t->gone));
+    want(ENQ_OK,
+        enq_lock(e,
+            ENQ_REQ(.name = "n", .key = {"kept"}, .mode = ENQ_MODE_X,
+                .on_death = ENQ_DEATH_KEEP),
+            &t->kept));
+    unit_stay(&t->ready);
+}
+
+static session_ref_t asked_again(struct scope *s, enq_handle handle)
+{
+    struct enq_blocker blocker;
+    uint64_t state;
+
+    s->dying = 0;
+    copy_blocker(s, entry_of_handle(s->map, handle, &state), 0, &blocker);
+    ck_assert_int_eq(blocker.pid, 0);
+    return s->dying;
+}
+
+/* We have looked, and hold the latch, so that nobody can bury it; but its end is
+   proved before we tell of it. */
+TEST(a_request_is_tried_again_if_its_blockers_holder_was_proved_over_meanwhile)
+{
+    struct two *two = unit_shared(sizeof(*two));
+    struct enq *e = unit_open();
+    pid_t pid = unit_fork(holds_two, two);
+    const struct entry *gone;
+    struct scope s;
+    uint64_t state;
+
+    eventually(shm_load_acquire(&two->ready) != 0);
+    gone = entry_of_handle(e->map, two->gone.handle, &state);
+    scope_begin(&s, &e->session, thread_enter(e->map));
+    want(ENQ_OK, scope_enter_entry(&s, gone));
+    unit_kill(pid);
+    eventually(session_is_over(e->map, gone->session));
+    ck_assert_uint_eq(asked_again(&s, two->gone.handle), gone->session);
+    ck_assert_uint_eq(asked_again(&s, two->kept.handle), 0);
+    scope_leave(&s);
     enq_close(e);
 }
 
@@ -104,6 +160,7 @@ int main(void)
 {
     unit_begin("copy_out");
     ADD(a_lock_that_is_demoted_while_a_list_is_made_is_in_it);
+    ADD(a_request_is_tried_again_if_its_blockers_holder_was_proved_over_meanwhile);
 #ifdef ENQ_POINTS
     ADD(a_lock_that_is_demoted_while_it_is_copied_is_copied_again);
 #endif
