@@ -34,7 +34,7 @@ static void give(struct enq *e, const struct enq_grant *g)
 
 static struct scene begin(void)
 {
-    struct scene s;
+    struct scene s = {0};
 
     setenv("ENQ_TICK_MS", "600000", 1);
     s.e = unit_open();
