@@ -372,7 +372,7 @@ static inline void let_go(struct scope *s, struct entry *e, enum gone gone)
     }
     ENQ_POINT("expire.unlinked");
     if (waiting)
-        shm_store(&e->token, 0); /* never granted: a set's is a link */
+        shm_store(&e->token, 0); /* never granted: a link, or a witness */
     slab_reap(s->map, e, gone, scope_clock(s));
     ENQ_POINT("expire.gone");
     if (waiting || notify_is_wanted(s->map, session))

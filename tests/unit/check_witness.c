@@ -214,6 +214,25 @@ TEST(what_is_noted_is_not_believed)
     end(&s);
 }
 
+/* A request that was never granted is told from a lost lock by that word. */
+TEST(a_waiter_that_is_broken_was_never_granted)
+{
+    struct scene s = begin();
+    char id[ENQ_ID_BYTES];
+    struct enq_event event;
+    struct enq_grant g;
+
+    want(ENQ_OK, take(s.e, "n", "1", ENQ_MODE_X, 0, &g));
+    wait_for_all(&s, ENQ_MODE_S);
+    pair(&s);
+    ck_assert_uint_eq(witness_of(&s), g.handle);
+    want(ENQ_OK, enq_id(s.e, s.waiter, id));
+    want(ENQ_OK, enq_break(s.e, id));
+    eventually(enq_next(s.other, &event) == ENQ_OK);
+    want(ENQ_CANCELLED, event.result);
+    end(&s);
+}
+
 /* Where another waiter has its witness, one of a set has its link. */
 TEST(one_of_a_set_keeps_its_link)
 {
@@ -256,6 +275,7 @@ int main(void)
     ADD(a_lock_that_was_broken_keeps_nobody_back);
     ADD(a_lock_that_has_run_out_keeps_nobody_back);
     ADD_LOOP(what_is_noted_is_not_believed, 7);
+    ADD(a_waiter_that_is_broken_was_never_granted);
     ADD(one_of_a_set_keeps_its_link);
     return unit_end();
 }
