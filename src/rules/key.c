@@ -148,7 +148,7 @@ uint64_t key_digest(const struct key *key, uint64_t seed)
 {
     const char *p = key->bytes + key->name_bytes;
     const char *end = key->bytes + key_bytes(key);
-    unsigned lane = key->fields <= 4 ? 16 : key->fields <= 8 ? 8 : 4;
+    unsigned lane = (unsigned)__builtin_ctzll(key_lane_tops(key->fields)) + 1;
     uint64_t top = UINT64_C(1) << (lane - 1), digest = 0;
 
     for (unsigned i = 0; i < key->fields && p < end; i++) {

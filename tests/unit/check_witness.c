@@ -84,6 +84,16 @@ static void pair(struct scene *s)
     give(s->e, &g);
 }
 
+/* By one lock, which is noted. */
+static void keep_back(struct scene *s, enum enq_mode mode, int64_t ttl_ms,
+    struct enq_grant *g)
+{
+    want(ENQ_OK, take(s->e, "n", "1", mode, ttl_ms, g));
+    wait_for_all(s, ENQ_MODE_S);
+    pair(s);
+    ck_assert_uint_eq(witness_of(s), g->handle);
+}
+
 static void end(struct scene *s)
 {
     unit_healthy(s->e);
@@ -136,10 +146,7 @@ TEST(a_lock_that_is_demoted_keeps_nobody_back)
     struct scene s = begin();
     struct enq_grant g;
 
-    want(ENQ_OK, take(s.e, "n", "1", ENQ_MODE_E, 0, &g));
-    wait_for_all(&s, ENQ_MODE_S);
-    pair(&s);
-    ck_assert_uint_eq(witness_of(&s), g.handle);
+    keep_back(&s, ENQ_MODE_E, 0, &g);
     want(ENQ_OK, enq_demote(s.e, g.handle, g.token));
     ck_assert(!is_waiting(&s));
     end(&s);
@@ -152,10 +159,7 @@ TEST(a_lock_that_was_broken_keeps_nobody_back)
     char id[ENQ_ID_BYTES];
     struct enq_grant g;
 
-    want(ENQ_OK, take(s.e, "n", "1", ENQ_MODE_X, 0, &g));
-    wait_for_all(&s, ENQ_MODE_S);
-    pair(&s);
-    ck_assert_uint_eq(witness_of(&s), g.handle);
+    keep_back(&s, ENQ_MODE_X, 0, &g);
     want(ENQ_OK, enq_id(s.e, g.handle, id));
     want(ENQ_OK, enq_break(s.other, id));
     ck_assert(!is_waiting(&s));
@@ -167,10 +171,7 @@ TEST(a_lock_that_has_run_out_keeps_nobody_back)
     struct scene s = begin();
     struct enq_grant g;
 
-    want(ENQ_OK, take(s.e, "n", "1", ENQ_MODE_X, 300, &g));
-    wait_for_all(&s, ENQ_MODE_S);
-    pair(&s);
-    ck_assert_uint_eq(witness_of(&s), g.handle);
+    keep_back(&s, ENQ_MODE_X, 300, &g);
     eventually(enq_valid(s.e, g.handle) == ENQ_EXPIRED);
     pair(&s);
     ck_assert(!is_waiting(&s));
@@ -222,10 +223,7 @@ TEST(a_waiter_that_is_broken_was_never_granted)
     struct enq_event event;
     struct enq_grant g;
 
-    want(ENQ_OK, take(s.e, "n", "1", ENQ_MODE_X, 0, &g));
-    wait_for_all(&s, ENQ_MODE_S);
-    pair(&s);
-    ck_assert_uint_eq(witness_of(&s), g.handle);
+    keep_back(&s, ENQ_MODE_X, 0, &g);
     want(ENQ_OK, enq_id(s.e, s.waiter, id));
     want(ENQ_OK, enq_break(s.e, id));
     eventually(enq_next(s.other, &event) == ENQ_OK);
