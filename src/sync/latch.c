@@ -8,8 +8,25 @@
 #include "sync/hooks.h"
 #include "sync/life.h"
 
-/* About 2 us: longer than any critical section but that of a scan. */
-#define SPINS 200
+/* Spins that may pay: about 2 us, longer than any critical section but that of a
+   scan. Where the holder has been switched off, as with more threads than cores
+   nearly every one has, they never do: so each time that they have not there
+   are half as many the next time, and twice as many where they have. */
+#define SPINS_MOST 200u
+#define SPINS_LEAST 4u
+
+static unsigned spins_of(const struct thread *me)
+{
+    return sys_cpus() > 1 ? SPINS_MOST >> me->spins_vain : 0;
+}
+
+static void note_spins(struct thread *me, bool paid)
+{
+    if (paid && me->spins_vain > 0)
+        me->spins_vain--;
+    else if (!paid && SPINS_MOST >> me->spins_vain > SPINS_LEAST)
+        me->spins_vain++;
+}
 
 /*
  * The holder lives: marks the latch, and sleeps until it changes, the holder
@@ -54,19 +71,24 @@ static int64_t next_tick(int64_t tick_ns)
 int latch_acquire_slow(struct thread *me, uint32_t *latch)
 {
     int64_t tick_ns = LATCH_TICK_NS;
+    unsigned spins = spins_of(me);
     uint32_t mine = me->ref;
+    bool slept = false;
 
     enq_assert(!latch_held(me, latch));
     thread_count(me, COUNT_CONTENDED);
-    for (unsigned spins = 0;; spins++) {
+    for (;;) {
         uint32_t value = shm_load(latch);
 
         if (value == 0) {
-            if (shm_cas(latch, &value, mine))
+            if (shm_cas(latch, &value, mine)) {
+                note_spins(me, !slept);
                 return 0;
+            }
         } else if (latch_owner(value) == me->ref) {
             return ENQ_ECORRUPT; /* nobody takes a latch twice: it is damaged */
-        } else if (spins < SPINS && sys_cpus() > 1) {
+        } else if (spins > 0) {
+            spins--;
             caa_cpu_relax();
         } else if (thread_is_dead(me->map, latch_owner(value))) {
             int rc = shm_load(latch) == value ? hooks.recover(me->map, me) : 0;
@@ -76,6 +98,7 @@ int latch_acquire_slow(struct thread *me, uint32_t *latch)
             sleep_on(me, latch, value, tick_ns);
             tick_ns = next_tick(tick_ns);
             mine = me->ref | LATCH_WAITERS; /* others may sleep on it too */
+            slept = true;
         }
     }
 }

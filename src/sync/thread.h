@@ -59,6 +59,7 @@ struct thread {
 
     int64_t last_grant_ns; /* orders this thread's grants within a tick */
     int spin_credit;       /* has spinning paid lately? (wait/wait.c) */
+    unsigned spins_vain;   /* the same, of latches: how often not (latch.c) */
 
     /* for enq_assert, in debug builds only: see latch_rank_push() */
     unsigned n_held;
