@@ -383,6 +383,19 @@ static void dump_slots(struct dump *d)
     }
 }
 
+/* One that is latched: by whom it is, a stopped thread perhaps. */
+static bool dump_bucket(void *d, uint32_t shard, struct bucket *bucket)
+{
+    char text[128];
+
+    if (bucket->latch != 0) {
+        snprintf(text, sizeof(text), "bucket of shard %u latch %08x more %x\n",
+            shard, bucket->latch, bucket->more);
+        put(d, text);
+    }
+    return true;
+}
+
 static void dump_parts(struct dump *d)
 {
     const struct map *map = d->map;
@@ -390,14 +403,13 @@ static void dump_parts(struct dump *d)
 
     for (uint32_t i = 0; i < SHARDS_ALL; i++) {
         const struct shard *s = &map->shards[i];
-        if (s->latch == 0 && s->n_objects == 0 && s->n_waiting == 0)
-            continue;
-        snprintf(text, sizeof(text),
-            "shard %u latch %08x objects %u waiting %u buckets %u segments "
-            "%u\n",
-            i, s->latch, s->n_objects, s->n_waiting, s->n_buckets,
-            s->n_segments);
-        put(d, text);
+        if (s->latch != 0 || s->n_segments > 1) {
+            snprintf(text, sizeof(text),
+                "shard %u latch %08x buckets %u segments %u\n", i, s->latch,
+                shard_buckets(s), s->n_segments);
+            put(d, text);
+        }
+        map_each_bucket(map, i, dump_bucket, d);
     }
     for (uint32_t i = 0; i < GATES; i++) {
         const struct gate *g = &map->gates[i];

@@ -19,6 +19,8 @@
 
 #define shm_load(p) __atomic_load_n((p), __ATOMIC_RELAXED)
 #define shm_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
+/* Full barrier between every earlier shm_cas, shm_add ... and this load. */
+#define shm_load_fence(p) __atomic_load_n((p), __ATOMIC_SEQ_CST)
 #define shm_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 
 /* A variable that is set once, by a compare-and-swap, read by a thread that has

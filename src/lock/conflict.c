@@ -17,7 +17,7 @@ struct bench {
 };
 
 /* By the clock, which is coarse for most grants; within a tick by the token,
-   which orders grants of one shard and says nothing between two (R12). */
+   which orders grants of one bucket and says nothing between two (R12). */
 bool granted_earlier(const struct entry *a, const struct entry *b)
 {
     if (b == NULL || a->since_ns != b->since_ns)

@@ -69,7 +69,7 @@ static void take_stock_of_held(struct pass *p, struct entry *e)
 /* Drops what has run out; takes stock of what is held. The ring is changed as
    it is walked: ring_next() has read the next link already, and where the first
    entry goes the walk's end moves on with it. Private copies of a link are safe
-   here, as nobody else changes this ring: the shard's latch is held. */
+   here, as nobody else changes this ring: the bucket's latch is held. */
 static int take_stock(struct pass *p, struct entry *first)
 {
     struct ring ring = ring_from(p->s->map, first);

@@ -6,10 +6,21 @@
 
 #include "base/point.h"
 
+/* The bucket is kept: it is the key's as long as its latch is held. */
+int guard_enter_slow(struct scope *s, uint64_t hash)
+{
+    struct spot spot = {.shard = (uint16_t)shard_of_hash(hash), .hash = hash};
+    int rc = spot_latch(s->map, s->t, &spot);
+
+    enq_assert(s->wide);
+    s->guarded = spot.bucket;
+    return rc;
+}
+
 /* The gate is raised already, by the scope itself (scope_raise()): so no narrow
    request can come between ring and count. This + 1 is the entry's own, and
    keeps the gate raised when the scope is left. Changed under the gate's latch
-   only, but read without it, under a shard's: partner of the addition is the
+   only, but read without it, under a bucket's: partner of the addition is the
    load in scope_enter_at() and enter_concrete(). A death in here: recover()
    makes the ring anew, and then stores `raised` once, from it (set_gates()). */
 void links_add_generic(struct scope *s, struct entry *e)
@@ -97,6 +108,19 @@ void links_append(struct scope *s, struct entry *first, struct entry *e,
         ((RING_LOOK_LONG || first->next != first->prev) &&
             e->token % RING_LOOK_EVERY == 0))
         note_modes(s, first, e, ask, phase);
+}
+
+/* What the first of a ring says of its locks it says only while nobody waits. */
+bool nobody_waits_slow(struct scope *s, struct entry *e)
+{
+    struct entry *first;
+    struct key key;
+
+    enq_assert(scope_is_entered(s));
+    if (s->wide || !entry_key(s->map, e, &key))
+        return false;
+    first = scope_object(s, &key);
+    return first != NULL && first->ring_modes != 0;
 }
 
 void links_forget_modes(struct scope *s, const struct entry *e)

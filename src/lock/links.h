@@ -17,11 +17,10 @@
  *		slab's session, which acquires none of these latches; no ring
  *		may lead to it any more
  *
- * Guards: a concrete entry's shard, a generic one's gate. A narrow scope holds
- * the shard's latch from begin to end. A wide one holds the gate's, and
- * acquires the shard's for each single step: the gate keeps out all requests
- * for its own names, but other names have objects in the same shard, and even
- * in the same bucket.
+ * Guards: a concrete entry's bucket, a generic one's gate. A narrow scope holds
+ * the bucket's latch from begin to end. A wide one holds the gate's, and
+ * acquires the bucket's for each single step: the gate keeps out all requests
+ * for its own names, but other names have objects in the same bucket.
  */
 #ifndef LOCK_LINKS_H
 #define LOCK_LINKS_H
@@ -30,57 +29,59 @@
 
 /* --- the latch that guards an entry --- */
 
-static inline uint32_t *guard_of(struct scope *s, uint64_t hash)
-{
-    return &s->map->shards[shard_of_hash(hash)].latch;
-}
+int guard_enter_slow(struct scope *s, uint64_t hash);
 
 /* A generic entry's gate is held in every wide scope, and a narrow scope has no
    generic entry: so only a concrete one in a wide scope needs more. Gate before
-   shard is the order of ranks. A fault: the shard cannot be repaired; each
+   bucket is the order of ranks. A fault: the bucket cannot be repaired; each
    caller asks before its first store, so that its step has not begun. */
 static inline int guard_enter(struct scope *s, uint64_t hash, bool generic)
 {
     enq_assert(scope_is_entered(s));
     if (likely(!s->wide) || generic)
         return 0;
-    return latch_acquire(s->t, guard_of(s, hash), RANK_SHARD);
+    return guard_enter_slow(s, hash);
 }
 
-static inline void guard_leave(struct scope *s, uint64_t hash, bool generic)
+static inline void guard_leave(struct scope *s, bool generic)
 {
     enq_assert(scope_is_entered(s));
     if (unlikely(s->wide) && !generic)
-        latch_release(s->t, guard_of(s, hash));
+        latch_release(s->t, &s->guarded->latch);
 }
 
 /* --- links --- */
 
-/* Guarded as the links are (I4). The shard's count is of all its objects
-   together: 0 saves a release the copy of its key and the grant scan
-   (nobody_waits(), may_have_waiters()), more than 0 means look. A count for
-   each object would need a record of the object, of which there is none
-   (index.h). Of the gate's count nothing depends: the table check compares it.
-   One waiter less, for whatever reason: the queue has moved. */
+/* Of the gate's count nothing depends: the table check compares it (I4). One
+   waiter less, for whatever reason: the queue has moved. */
 static inline void count_waiting(struct scope *s, struct entry *e, int by)
 {
-    struct shard *shard = &s->map->shards[shard_of_hash(e->hash)];
-
     enq_assert((by == 1 || by == -1) && scope_is_entered(s));
     if (entry_is_generic(e))
         shm_store(&s->gate->n_waiting, s->gate->n_waiting + (uint32_t)by);
-    else
-        shm_store(&shard->n_waiting, shard->n_waiting + (uint32_t)by);
     if (by < 0)
         s->marks |= SCOPE_MOVED;
 }
 
-/* For nothing in this scope. In a wide one it is not known. `n_waiting` is the
-   whole shard's: true is sure, false means look. */
-static inline bool nobody_waits(const struct scope *s)
+/* For what `e`, a live entry of this scope, is one of. True is sure, false means
+   look. In a wide scope it is not known. */
+bool nobody_waits_slow(struct scope *s, struct entry *e);
+
+static inline bool is_held_at(const struct map *map, ref_t ref)
+{
+    const struct entry *e = at_entry(map, ref);
+
+    return e != NULL && entry_is(e, PHASE_HELD);
+}
+
+static inline bool nobody_waits(struct scope *s, struct entry *e)
 {
     enq_assert(scope_is_entered(s));
-    return !s->wide && shm_load(&s->map->shards[s->spot.shard].n_waiting) == 0;
+    if (likely(!s->wide && e->next == map_ref(s->map, e)))
+        return entry_is(e, PHASE_HELD);
+    if (!s->wide && e->next == e->prev)
+        return entry_is(e, PHASE_HELD) && is_held_at(s->map, e->next);
+    return nobody_waits_slow(s, e);
 }
 
 /* A generic entry into the ring of its gate, and out of it; under the gate's
@@ -116,16 +117,15 @@ bool links_has_room(struct scope *s, const struct entry *first,
    any more. */
 void links_forget_modes(struct scope *s, const struct entry *e);
 
-/* A narrow scope is that of one object; in a wide one there are many. A spot
-   keeps the bucket that it has looked up, which is true only under the latch
-   that it was looked up under: in a wide scope each step has a spot of its own.
-   */
+/* A narrow scope is that of one object; in a wide one there are many, and each
+   step has a spot of its own, of the bucket that it guards. */
 HOT struct spot *spot_in(struct scope *s, const struct entry *e,
     struct spot *wide)
 {
     if (likely(!s->wide))
         return &s->spot;
     *wide = spot_of(e->name_hash, e->hash);
+    wide->bucket = s->guarded;
     return wide;
 }
 

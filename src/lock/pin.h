@@ -102,14 +102,9 @@ struct waiters {
     char bytes[KEY_BYTES_MAX];
 };
 
-/* False is sure, in a narrow scope: n_waiting is guarded by the shard's latch,
-   which is held. */
-static inline bool may_have_waiters(const struct pin *g)
+static inline bool may_have_waiters(struct pin *g)
 {
-    const struct shard *shard = &g->scope.map->shards[g->scope.spot.shard];
-
-    enq_assert(scope_is_entered(&g->scope));
-    return g->scope.wide || shm_load(&shard->n_waiting) > 0;
+    return !nobody_waits(&g->scope, g->e);
 }
 
 int waiters_note(struct pin *g, struct waiters *h);

@@ -8,7 +8,7 @@
 #include "lock/copy_out.h"
 #include "lock/grant_scan.h"
 #include "lock/ids.h"
-#include "store/page.h"
+#include "store/grow.h"
 
 /* What has run out is in nobody's way, but it must be out of the table before
    another lock is there: its old holder, which unlocks it a moment later, has
@@ -127,7 +127,7 @@ HOT int request_hold_or_queue(struct scope *s, const struct ask *ask,
         if (unlikely(rc == ENQ_EXISTS))
             return exists(s, ask, blocker);
         /* where nobody had it, nobody waits for it */
-        if (likely(rc != 0 || vacant || nobody_waits(s)))
+        if (likely(rc != 0 || vacant || nobody_waits(s, e)))
             return rc;
         return tell_of_grant(s, ask, e);
     }
@@ -145,7 +145,7 @@ void request_grow_ids(struct map *map, struct thread *t, const struct ask *ask)
 
     enq_assert(t->n_held == 0 && ask->id_bytes > 0);
     if (shm_load(&map->shards[spot.shard].cramped))
-        page_add_segment(map, t, spot.shard);
+        index_grow(map, t, spot.shard);
 }
 
 /* The entry is still private when it is filled: PHASE_CACHED, and linked by the
@@ -160,7 +160,7 @@ HOT int request_latched(struct scope *s, const struct ask *ask, bool queue,
     enq_assert(place->e != NULL && ask->mode > 0 && ask->mode < MODES);
     if (unlikely(rc != 0))
         return rc;
-    ENQ_POINT("lock.shard_locked");
+    ENQ_POINT("lock.latched");
     entry_fill(e, ask);
     rc = request_hold_or_queue(s, ask, queue, e, blocker);
     place->ticket = e->ticket;

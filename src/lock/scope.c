@@ -4,32 +4,10 @@
 #include "lock/scope.h"
 
 #include "base/point.h"
+#include "store/grow.h"
 #include "store/notify.h"
-#include "store/page.h"
 
 /* --- entering --- */
-
-/*
- * The gate goes from down to raised: requests that are inside a shard now may
- * have read it as down. Passing through each shard's latch once lets them
- * finish; a request that comes later sees the gate raised. That costs SHARDS
- * latches, one at a time, whenever a gate is raised from 0.
- *
- * Recovery relies on the same: a shard whose latch is a dead thread's is
- * recovered by latch_acquire(), and what that thread placed is in the ring when
- * we are in.
- */
-static int drain_shards(struct scope *s)
-{
-    enq_assert(holds_latch(s->t, &s->gate->latch));
-    for (uint32_t i = 0; i < SHARDS; i++) {
-        int rc = latch_acquire(s->t, &s->map->shards[i].latch, RANK_SHARD);
-        if (rc != 0)
-            return rc;
-        latch_release(s->t, &s->map->shards[i].latch);
-    }
-    return 0;
-}
 
 /* Under the gate's latch, as each change of `raised`. A thread that dies in
    here leaves that latch, and the gate raised perhaps: recovery stores what the
@@ -42,9 +20,12 @@ void scope_lower(struct scope *s)
     latch_release(s->t, &s->gate->latch);
 }
 
-/* A wide scope keeps the gate raised until it is left, whatever becomes of the
-   generic entries meanwhile: it counts as one of them. A gate that is raised
-   already needs no drain: the thread that raised it did so under this latch. */
+/*
+ * A wide scope keeps the gate raised until it is left, whatever becomes of the
+ * generic entries meanwhile: it counts as one of them. Requests that have read
+ * it as down may be under way in any bucket. They are not waited for here:
+ * whoever looks at a bucket does (see_bucket(), visit_object(), scope_pass()).
+ */
 int scope_raise(struct scope *s)
 {
     int rc = latch_acquire(s->t, &s->gate->latch, RANK_GATE);
@@ -52,12 +33,23 @@ int scope_raise(struct scope *s)
     if (rc != 0)
         return rc;
     s->wide = true;
-    /* Partner: the load in enter_concrete, ordered by each shard's latch. */
-    if (shm_add(&s->gate->raised, 1) == 1)
-        rc = drain_shards(s);
+    /* Partners: the loads in scope_enter_at() and enter_concrete(). */
+    shm_add(&s->gate->raised, 1);
     ENQ_POINT("gate.raised");
-    if (rc != 0)
-        scope_lower(s);
+    return 0;
+}
+
+/* A wide scope of a concrete key: requests that have seen the gate down, and are
+   inside its bucket, are over when this returns. Who looks for entries in a
+   bucket waits for them anyway; who has come with an entry in its hand, by its
+   handle, has to. Others cannot come: the gate is raised. */
+int scope_pass(struct scope *s)
+{
+    int rc = spot_latch(s->map, s->t, &s->spot);
+
+    enq_assert(s->wide);
+    if (rc == 0)
+        spot_unlatch(s->t, &s->spot);
     return rc;
 }
 
@@ -75,26 +67,28 @@ static bool enter_if_raised(struct scope *s, int *rc)
     }
     s->wide = true;
     shm_add(&s->gate->raised, 1);
+    *rc = scope_pass(s);
+    if (*rc != 0)
+        scope_lower(s);
     return true;
 }
 
-/* Narrow if the gate is down, seen inside the shard's latch; else the gate's
+/* Narrow if the gate is down, seen inside the bucket's latch; else the gate's
    latch first, as its rank is lower. Then it may be down again, hence the loop:
    each round somebody else has had the gate. */
 static int enter_concrete(struct scope *s)
 {
-    uint32_t *latch = &s->map->shards[s->spot.shard].latch;
     int rc;
 
     enq_assert(s->t->n_held == 0 && !s->wide);
     do {
-        rc = latch_acquire(s->t, latch, RANK_SHARD);
+        rc = spot_latch(s->map, s->t, &s->spot);
         if (unlikely(rc != 0))
             return rc;
         /* Partner: scope_raise. */
-        if (likely(shm_load_acquire(&s->gate->raised) == 0))
+        if (likely(shm_load_fence(&s->gate->raised) == 0))
             return 0;
-        latch_release(s->t, latch);
+        spot_unlatch(s->t, &s->spot);
     } while (!enter_if_raised(s, &rc));
     return rc;
 }
@@ -123,15 +117,14 @@ void scope_send_wakes(struct thread *t)
     t->n_wakes = 0;
 }
 
-/* `cramped` is read before the latch is released, and is a hint: more buckets
-   are added outside of all latches, as that may be a system call. */
+/* More buckets are added outside of all latches, as that may be a system call. */
 void scope_leave_slow(struct scope *s)
 {
     uint32_t cramped = shm_load(&s->map->shards[s->spot.shard].cramped);
 
     enq_assert(scope_is_entered(s));
     if (!s->wide) {
-        latch_release(s->t, &s->map->shards[s->spot.shard].latch);
+        spot_unlatch(s->t, &s->spot);
     } else {
         scope_lower(s);
     }
@@ -139,7 +132,7 @@ void scope_leave_slow(struct scope *s)
     if (s->t->n_wakes > 0)
         scope_send_wakes(s->t);
     if (cramped)
-        page_add_segment(s->map, s->t, s->spot.shard);
+        index_grow(s->map, s->t, s->spot.shard);
 }
 
 mono_t scope_clock(struct scope *s)
@@ -164,7 +157,7 @@ void scope_wake(struct scope *s, struct entry *e)
 
 /* --- looking --- */
 
-/* Under the shard's latch the answer holds until a step of this scope changes
+/* Under the bucket's latch the answer holds until a step of this scope changes
    the ring's beginning; scope_changed() says so. */
 struct entry *scope_object_slow(struct scope *s, const struct key *key)
 {
@@ -223,15 +216,15 @@ static int see_object(struct scope *s, struct entry *first,
 }
 
 /* Objects of one bucket whose tag has the name's half. The chain of those that
-   found no slot has no tags: each is looked at. */
-static int see_line(struct scope *s, const struct bucket *bucket,
+   found no slot has no tags: each is looked at. Under the bucket's latch. */
+static int see_objects(struct scope *s, const struct bucket *bucket,
     const struct key *key, entry_see_fn *see, void *context, bool *more)
 {
-    unsigned name = spot_tag(key->name_hash, key->hash) >> 8;
+    unsigned name = spot_name_tag(key->name_hash);
     uint32_t left = s->map->entries_max;
     int rc = 0;
 
-    enq_assert(s->wide && scope_is_entered(s));
+    enq_assert(s->wide && holds_latch(s->t, &bucket->latch));
     for (unsigned i = 0; i < BUCKET_SLOTS && rc == 0 && *more; i++)
         if (bucket->tag[i] != 0 && bucket->tag[i] >> 8 == name)
             rc = see_object(s, at_entry(s->map, bucket->ref[i]), key, see,
@@ -246,50 +239,145 @@ static int see_line(struct scope *s, const struct bucket *bucket,
     return rc;
 }
 
-/* All objects of one shard: bucket by bucket, under its latch, so that nobody
-   adds or splits one meanwhile. */
-static int see_shard(struct scope *s, uint32_t shard, const struct key *key,
-    entry_see_fn *see, void *context, bool *more)
+/*
+ * Has the bucket no key of this name, for certain? Nearly all have none, and
+ * are not latched for that: the latch is seen to be free instead. A request for
+ * the name that comes later finds the gate raised, so that no object of the
+ * name can appear; what others do to their objects does not matter, but for
+ * these two:
+ *
+ *	a slot gets free	and the first of the spill chain moves into it:
+ *				so the chain is read before the slots (acquire;
+ *				partner: replace_in_slot() in index.c)
+ *	one dies		and recovery makes the bucket anew, so that it
+ *				looks empty: then `remade` has grown before
+ *				(partner: clear_derived() in recover.c)
+ *
+ * A split cannot come, as the shard's latch is held.
+ */
+static bool may_skip(const struct map *map, struct bucket *bucket,
+    unsigned name, uint32_t remade)
 {
-    uint32_t *latch = &s->map->shards[shard].latch;
-    int rc = latch_acquire(s->t, latch, RANK_SHARD);
+    /* Partner: latch_try(), before the load of `raised`; see scope.h. */
+    if (shm_load_fence(&bucket->latch) != 0 ||
+        shm_load_acquire(&bucket->more) != 0 || bucket_has_name(bucket, name))
+        return false;
+    __atomic_thread_fence(__ATOMIC_ACQUIRE); /* the slots before `remade` */
+    return shm_load(&map->h->remade) == remade;
+}
+
+static int see_bucket(struct scope *s, struct bucket *bucket,
+    const struct key *key, entry_see_fn *see, void *context, bool *more)
+{
+    int rc = latch_acquire(s->t, &bucket->latch, RANK_BUCKET);
+
+    if (rc != 0)
+        return rc;
+    rc = see_objects(s, bucket, key, see, context, more);
+    latch_release(s->t, &bucket->latch);
+    return rc;
+}
+
+static bool is_empty(struct bucket *bucket)
+{
+    return shm_load_fence(&bucket->latch) == 0 &&
+        shm_load(&bucket->more) == 0 &&
+        bucket_slots(bucket, 0) == (1u << BUCKET_SLOTS) - 1;
+}
+
+/*
+ * Nothing was found in the shard: if there is nothing at all in it, the next
+ * scan need not look. That is said before the look (both behind full barriers):
+ * a request that is inside is seen by its latch; one that enters later sees
+ * that it was said, and takes it back (spot_is_current()). Other scans wait for
+ * the shard's latch meanwhile.
+ */
+static void say_if_empty(struct map *map, uint32_t number, uint32_t n)
+{
+    uint32_t *n_buckets = &map->shards[number].n_buckets;
+    struct bucket *bucket;
+
+    shm_or(n_buckets, SHARD_EMPTY);
+    for (uint32_t i = 0; i < n; i++) {
+        bucket = at_bucket(map, number, i);
+        if (bucket == NULL || !is_empty(bucket)) {
+            shm_and(n_buckets, ~SHARD_EMPTY);
+            return;
+        }
+    }
+}
+
+struct bucket_scan {
+    struct scope *s;
+    const struct key *key;
+    entry_see_fn *see;
+    void *context;
+    uint32_t remade;
+    bool more;
+    bool empty; /* no bucket had anything so far */
+};
+
+static int scan_buckets(struct bucket_scan *x, uint32_t shard, uint32_t n)
+{
+    struct map *map = x->s->map;
+    unsigned name = spot_name_tag(x->key->name_hash);
+    int rc = 0;
+
+    for (uint32_t i = 0; i < n && rc == 0 && x->more; i++) {
+        struct bucket *bucket = at_bucket(map, shard, i);
+
+        if (bucket == NULL)
+            return ENQ_ECORRUPT;
+        x->empty = x->empty && is_empty(bucket);
+        if (!may_skip(map, bucket, name, x->remade))
+            rc = see_bucket(x->s, bucket, x->key, x->see, x->context, &x->more);
+    }
+    return rc;
+}
+
+/* All objects of one shard: bucket by bucket, under the shard's latch, so that
+   none is split meanwhile. */
+static int see_shard(struct bucket_scan *x, uint32_t number)
+{
+    struct map *map = x->s->map;
+    struct shard *shard = &map->shards[number];
+    int rc = latch_acquire(x->s->t, &shard->latch, RANK_SHARD);
     uint32_t n;
 
     if (rc != 0)
         return rc;
-    n = s->map->shards[shard].n_objects == 0 ? 0
-                                             : s->map->shards[shard].n_buckets;
-    for (uint32_t i = 0; i < n; i++) {
-        const struct bucket *bucket = at_bucket(s->map, shard, i);
-        rc = bucket == NULL ? ENQ_ECORRUPT
-                            : see_line(s, bucket, key, see, context, more);
-        if (rc != 0 || !*more)
-            break;
+    /* Partner: spot_mend(), before a request's load of `raised`. */
+    n = shm_load_fence(&shard->n_buckets);
+    if ((n & SHARD_EMPTY) == 0) {
+        x->empty = true;
+        rc = scan_buckets(x, number, n);
+        if (rc == 0 && x->more && x->empty)
+            say_if_empty(map, number, n);
     }
-    latch_release(s->t, latch);
+    latch_release(x->s->t, &shard->latch);
     return rc;
 }
 
-static int visit_shard_object(struct scope *s, const struct key *key,
+static int visit_object(struct scope *s, const struct key *key,
     entry_see_fn *see, void *context, bool *more)
 {
     struct spot spot = spot_of(key->name_hash, key->hash);
-    uint32_t *latch = &s->map->shards[spot.shard].latch;
     struct entry *first;
-    int rc = latch_acquire(s->t, latch, RANK_SHARD);
+    int rc = spot_latch(s->map, s->t, &spot);
 
     if (rc != 0)
         return rc;
     first = index_find(s->map, &spot, key);
     if (first != NULL)
         rc = see_ring(s, first, see, context, more);
-    latch_release(s->t, latch);
+    spot_unlatch(s->t, &spot);
     return rc;
 }
 
 static int visit_wide(struct scope *s, const struct key *key, entry_see_fn *see,
     void *context)
 {
+    struct bucket_scan x = {.s = s, .key = key, .see = see, .context = context};
     bool more = true;
     int rc = see_gate(s, key, see, context, &more);
 
@@ -297,12 +385,11 @@ static int visit_wide(struct scope *s, const struct key *key, entry_see_fn *see,
     if (rc != 0 || !more)
         return rc;
     if (key->generic == 0)
-        return visit_shard_object(s, key, see, context, &more);
-    /* Under each latch, though none of this name can appear while we hold the
-       gate: a shard that is being remade, as somebody died in it, looks empty.
-     */
-    for (uint32_t i = 0; i < SHARDS && rc == 0 && more; i++)
-        rc = see_shard(s, i, key, see, context, &more);
+        return visit_object(s, key, see, context, &more);
+    x.more = true;
+    x.remade = shm_load_acquire(&s->map->h->remade);
+    for (uint32_t i = 0; i < SHARDS && rc == 0 && x.more; i++)
+        rc = see_shard(&x, i);
     return rc;
 }
 
@@ -317,6 +404,40 @@ int scope_visit(struct scope *s, const struct key *key, entry_see_fn *see,
         return visit_wide(s, key, see, context);
     first = scope_object(s, key);
     return first == NULL ? 0 : see_ring(s, first, see, context, &more);
+}
+
+/* As see_shard(), but that each latch which is not free is waited for. */
+static int drain_shard(struct map *map, struct thread *t, uint32_t shard)
+{
+    uint32_t *latch = &map->shards[shard].latch;
+    int rc = latch_acquire(t, latch, RANK_SHARD);
+    uint32_t n;
+
+    if (rc != 0)
+        return rc;
+    n = shard_buckets(&map->shards[shard]);
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        struct bucket *bucket = at_bucket(map, shard, i);
+
+        if (bucket == NULL) {
+            rc = ENQ_ECORRUPT;
+        } else if (shm_load_fence(&bucket->latch) != 0) {
+            rc = latch_acquire(t, &bucket->latch, RANK_BUCKET);
+            if (rc == 0)
+                latch_release(t, &bucket->latch);
+        }
+    }
+    latch_release(t, latch);
+    return rc;
+}
+
+int scope_drain(struct map *map, struct thread *t)
+{
+    int rc = 0;
+
+    for (uint32_t i = 0; i < SHARDS && rc == 0; i++)
+        rc = drain_shard(map, t, i);
+    return rc;
 }
 
 struct waking {

@@ -1,23 +1,29 @@
 /*
  * scope.h - lock: what a request must look at, and the latches that guard it.
  *
- * Concrete keys are spread over shards by their hash, so that workers on
+ * Concrete keys are spread over buckets by their hash, so that workers on
  * different products of one name never meet. Generic keys ('@') overlap many
  * keys; they live in the GATE of their name. While the gate is down (no
  * generic entry of that name, nearly always) a concrete request decides under
- * its shard's latch alone: the NARROW way. While it is raised, every request
+ * its bucket's latch alone: the NARROW way. While it is raised, every request
  * for that name goes the WIDE way: the gate's latch first and for the whole
- * operation, then shards one at a time.
+ * operation, then buckets one at a time.
  *
  * Why no conflict is missed: a generic request holds the gate, raises it, and
- * only then visits the shards, taking each one's latch; a concrete request
- * reads the gate under its shard's latch. Whichever has that latch first, the
- * other sees what it did. (PostgreSQL's strong-lock counters are the same
- * idea.)
+ * only then looks at the buckets, each of which it latches or finds free; a
+ * concrete request latches its bucket, and then reads the gate. Each stores
+ * first and loads then, with a full barrier in between, so that at least one of
+ * the two sees what the other did: the concrete request the raised gate, or the
+ * generic one the latch, for which it waits. (Dekker's algorithm; PostgreSQL's
+ * strong-lock counters are the same idea.) Nobody waits for all requests that
+ * are under way when a gate is raised: each is over before a wide scope has
+ * seen anything of its bucket, and a wide scope that begins with an entry, not
+ * with a look, passes through the latch of its bucket first (scope_pass()).
  *
- * So an entry changes only under its shard's latch (a generic one's: the
+ * So an entry changes only under its bucket's latch (a generic one's: the
  * gate's), and while the gate is raised only in a thread that holds the gate as
- * well: in a wide scope entries of the name stand still between the steps.
+ * well: in a wide scope entries of the name that it has seen stand still
+ * between the steps.
  *
  * Where this differs from lmgr: there a conflict is read from counts in the
  * LOCK (grantMask, waitMask); here the entries of the object are walked, as
@@ -29,7 +35,7 @@
  * latches are held: `known`, `first`, `vacant` and `spot.bucket` are copies of
  * the index, which a step of this same scope may make wrong. Each step that
  * links or unlinks calls scope_changed(), and a lock set, of which two scopes
- * may share a shard, calls look_anew() between its members.
+ * may share a bucket, calls look_anew() between its members.
  */
 #ifndef LOCK_SCOPE_H
 #define LOCK_SCOPE_H
@@ -50,6 +56,7 @@ struct scope {
     struct thread *t;
     struct session *session; /* whose magazine entries go back to */
     struct spot spot;        /* of the concrete key it was entered for */
+    struct bucket *guarded;  /* wide: in guard_enter()'s hands */
     struct gate *gate;
     bool wide;
     bool known;          /* narrow: `first` is the object's first entry */
@@ -94,25 +101,11 @@ static inline bool bypass_has(const struct bypass *b, uint64_t ticket)
     return false;
 }
 
-/*
- * For enq_assert() only: has this thread acquired the latch? Of its own record,
- * which debug builds keep (latch_rank_push): the latch itself is bytes of the
- * segment, which another process may have written, and is never asserted.
- */
-static inline bool holds_latch(const struct thread *t, const uint32_t *latch)
-{
-    unsigned i = 0;
-
-    while (i < t->n_held && t->held[i] != latch)
-        i++;
-    return i < t->n_held;
-}
-
 /* For enq_assert() only: the latch is held that makes this scope one. */
 static inline bool scope_is_entered(const struct scope *s)
 {
     return holds_latch(s->t,
-        s->wide ? &s->gate->latch : &s->map->shards[s->spot.shard].latch);
+        s->wide ? &s->gate->latch : &s->spot.bucket->latch);
 }
 
 HOT void scope_begin(struct scope *s, struct session *session, struct thread *t)
@@ -131,8 +124,8 @@ void scope_leave_slow(struct scope *s);
 
 /*
  * The narrow way, if the latch is free and the gate down: two atomic operations
- * and one load. The gate is read inside the shard's latch and never before it,
- * or a generic request could raise the gate, pass through this shard and find
+ * and two loads. The gate is read inside the bucket's latch and never before
+ * it, or a generic request could raise the gate, look at this bucket and find
  * it empty, all between our look and our latch.
  */
 HOT int scope_enter_at(struct scope *s, uint32_t name_hash, uint64_t hash,
@@ -143,13 +136,13 @@ HOT int scope_enter_at(struct scope *s, uint32_t name_hash, uint64_t hash,
     s->spot = spot_of(name_hash, hash);
     s->wide = s->vacant = s->known = false;
     s->now = (mono_t){0};
-    if (likely(!generic &&
-            latch_try(s->t, &s->map->shards[s->spot.shard].latch,
-                RANK_SHARD))) {
-        /* Partner: scope_raise() in scope.c, ordered by this latch. */
-        if (likely(shm_load_acquire(&s->gate->raised) == 0))
+    if (likely(!generic && spot_latch_try(s->map, s->t, &s->spot))) {
+        /* Partner: scope_raise() in scope.c. The swap of the latch and this
+           load are sequentially consistent, as are the addition there and the
+           load of the latch: see above. */
+        if (likely(shm_load_fence(&s->gate->raised) == 0))
             return 0;
-        latch_release(s->t, &s->map->shards[s->spot.shard].latch);
+        spot_unlatch(s->t, &s->spot);
     }
     return scope_enter_slow(s, generic);
 }
@@ -178,6 +171,11 @@ HOT int scope_enter_entry(struct scope *s, const struct entry *e)
    gate's is acquired and the gate raised, until it is lowered. */
 int scope_raise(struct scope *s);
 void scope_lower(struct scope *s);
+int scope_pass(struct scope *s);
+/* For a reader that looks at entries without their latches, after the gate was
+   raised: when it returns 0, every request that saw the gate down is over.
+   Looks at each bucket. Faults: ENQ_ECORRUPT. */
+int scope_drain(struct map *map, struct thread *t);
 /* When all latches have been released. */
 void scope_send_wakes(struct thread *t);
 
@@ -193,7 +191,7 @@ HOT void scope_leave(struct scope *s)
         scope_leave_slow(s);
         return;
     }
-    latch_release(s->t, &shard->latch);
+    spot_unlatch(s->t, &s->spot);
     ENQ_POINT("grant.before_wake");
 }
 
@@ -240,7 +238,7 @@ void scope_wake(struct scope *s, struct entry *e);
 /*
  * Shows every live entry that overlaps the key: in a narrow scope those of
  * its own object, in order of arrival; in a wide one those of the gate, then of
- * one shard after the other, each under its latch. `see` must not lock; false
+ * one bucket after the other, each under its latch. `see` must not lock; false
  * stops. Nor must it link or unlink: the walk goes on from the entry that it
  * has shown. What is to be dropped or granted is noted, and done afterwards.
  * Faults: ENQ_ECORRUPT.

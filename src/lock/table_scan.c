@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "base/id.h"
 #include "lock/copy_out.h"
+#include "lock/scope.h"
 #include "store/walk.h"
 #include "sync/latch.h"
 #include "sync/life.h"
@@ -111,8 +112,8 @@ size_t table_scan_list_again(const struct map *map,
 }
 
 /* Raising the gate sends every request for the name to the gate's latch, which
-   is held from here to table_scan_thaw(); passing through the shards lets those
-   inside finish, as in scope_raise(). Requests for the other names of this gate
+   is held from here to table_scan_thaw(); the drain lets those inside finish, as
+   the walk looks at entries without their latches. Requests for the other names of this gate
    wait as well. A death in between: recovery stores `raised` as the gate's ring
    says. */
 int table_scan_freeze(struct map *map, struct thread *t, const char *name,
@@ -127,11 +128,7 @@ int table_scan_freeze(struct map *map, struct thread *t, const char *name,
     if (rc != 0)
         return rc;
     shm_add(&f->gate->raised, 1);
-    for (uint32_t i = 0; i < SHARDS && rc == 0; i++) {
-        rc = latch_acquire(t, &map->shards[i].latch, RANK_SHARD);
-        if (rc == 0)
-            latch_release(t, &map->shards[i].latch);
-    }
+    rc = scope_drain(map, t);
     if (rc != 0)
         table_scan_thaw(map, t, f);
     return rc;

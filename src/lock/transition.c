@@ -7,8 +7,7 @@
 
 #include "base/point.h"
 #include "lock/ids.h"
-#include "lock/links.h"
-#include "segment/header.h"
+#include "lock/token.h"
 #include "store/notify.h"
 
 /* --- the state --- */
@@ -49,7 +48,7 @@ static void set_mode(struct entry *e, unsigned mode)
         continue;
 }
 
-/* --- time and token --- */
+/* --- time --- */
 
 /*
  * since_ns orders grants, for the blocker that is named (R12); deadline_ns ends
@@ -73,65 +72,6 @@ HOT void start_clock(struct scope *s, struct entry *e, int64_t ttl_ms)
     if (likely(s->now.ns == 0))
         from = mono_add_ns(from, sys_coarse_lag_ns);
     shm_store(&e->deadline_ns, mono_add_ms(from, ttl_ms).ns);
-}
-
-/* Of a generic grant: above those of all shards, so of every key that it
-   overlaps. Loaded without the shards' latches: what other names get meanwhile
-   does not matter, and no key of this name gets a token while the gate is held.
-   What such a key got before is seen: its grant was under this gate's latch, or
-   under a shard's that scope_raise() has passed through since. */
-static uint64_t token_of_all(const struct map *map, uint64_t token)
-{
-    for (uint32_t i = 0; i < SHARDS; i++) {
-        uint64_t other = shm_load(&map->shards[i].token);
-        if (other > token)
-            token = other;
-    }
-    return token;
-}
-
-/* The clock first, the flag after it: not removed by then, the space has no
-   successor that could have read an earlier clock. */
-static __attribute__((noinline)) uint64_t first_token(const struct map *map)
-{
-    uint64_t now = header_token_start(map->h->token_base);
-
-    shm_fence();
-    return shm_load(&map->h->unlinked) ? map->h->token_base : now;
-}
-
-/*
- * Tokens of what overlaps only grow (I7, P5). A number for each object would
- * do, but then it would have to outlive the object; so there is one for each
- * shard, and one for each gate:
- *
- *	concrete	above its shard's and its gate's, stored in the shard
- *	generic		above all shards' and its gate's, stored in the gate
- *
- * Thus a concrete grant after a generic one is above it, and the other way
- * round. A narrow grant loads gate.token without the gate's latch: it has
- * loaded `raised` as 0, with acquire (enter_concrete()), and the store of that
- * 0 came after every generic grant of the gate. Both words are TRUE; recovery
- * leaves them alone.
- */
-HOT void next_token(struct scope *s, struct entry *e)
-{
-    uint64_t *newest = &s->map->shards[shard_of_hash(e->hash)].token;
-    uint64_t token = shm_load(&s->gate->token);
-
-    enq_assert(scope_is_entered(s));
-    if (unlikely(entry_is_generic(e))) {
-        newest = &s->gate->token;
-        token = token_of_all(s->map, token);
-    } else if (shm_load(newest) > token) {
-        token = shm_load(newest);
-    }
-    if (unlikely(token == 0))
-        token = first_token(s->map);
-    /* the newest first: killed in between, a number is left out */
-    shm_store(newest, token + 1);
-    ENQ_POINT("grant.token");
-    shm_store(&e->token, token + 1);
 }
 
 /* --- new entries --- */
@@ -169,9 +109,9 @@ HOT int place(struct scope *s, const struct ask *ask, struct entry *e,
 /* The id is claimed under its own latch, which is held over the commit: ids and
    entries agree whenever that latch is free. Claimed and released before, the
    id would lead to an entry that is not live yet, and a second request could
-   claim it again. The latch is a leaf under the shard's (RANK_ID). A death in
+   claim it again. The latch is a leaf under the bucket's (RANK_ID). A death in
    here leaves both; recovery makes the ids anew in any case, as entries of all
-   shards have some. */
+   buckets have some. */
 static int place_with_id(struct scope *s, const struct ask *ask,
     struct entry *e, enum phase phase)
 {
@@ -213,7 +153,7 @@ int transition_hold(struct scope *s, const struct ask *ask, struct entry *e)
     start_clock(s, e, ask->ttl_ms);
     next_token(s, e);
     rc = place_any(s, ask, e, PHASE_HELD);
-    guard_leave(s, ask->key.hash, generic);
+    guard_leave(s, generic);
     return rc;
 }
 
@@ -283,7 +223,7 @@ int transition_queue(struct scope *s, const struct ask *ask, struct entry *e)
         count_waiting(s, e, 1);
     else
         shm_add(transition_waits_of(s, e), -1);
-    guard_leave(s, ask->key.hash, generic);
+    guard_leave(s, generic);
     return rc;
 }
 
@@ -322,13 +262,13 @@ int transition_grant(struct scope *s, struct entry *e)
     set_state(e, PHASE_HELD, mode);
     ENQ_POINT("grant.stored");
     shm_add(transition_waits_of(s, e), -1);
-    guard_leave(s, hash, generic);
+    guard_leave(s, generic);
     scope_wake(s, e);
     return 0;
 }
 
 /* R8: the waiter is not granted, but told to try. An atomic `or`, as notes of a
-   waiter are set without its shard's latch, too: in a wide scope by this very
+   waiter are set without its bucket's latch, too: in a wide scope by this very
    function, of a lock set. The note changes the word on which the waiter
    sleeps: one that has looked and does not sleep yet is kept awake by the
    futex's comparison. SOONER is cleared by each look, so that what has moved in
@@ -445,9 +385,9 @@ static int take_out_with_id(struct scope *s, struct entry *e, enum gone gone,
     return rc;
 }
 
-/* What is needed after the commit is read before it: shard, kind, and the count
+/* What is needed after the commit is read before it: kind, and the count
    of the owner's waiters. By then the entry may be another request's, in
-   another shard. */
+   another bucket. */
 int transition_take_away(struct scope *s, struct entry *e, enum gone gone,
     const struct ask *taker)
 {
@@ -466,7 +406,7 @@ int transition_take_away(struct scope *s, struct entry *e, enum gone gone,
         rc = take_out(s, e, gone, taker);
     if (waits != NULL && rc == 0)
         shm_add(waits, -1);
-    guard_leave(s, hash, generic);
+    guard_leave(s, generic);
     return rc;
 }
 
@@ -519,7 +459,7 @@ int transition_mode(struct scope *s, struct entry *e, unsigned mode, bool token)
         ENQ_POINT("promote.stored");
     else
         ENQ_POINT("demote.stored");
-    guard_leave(s, hash, generic);
+    guard_leave(s, generic);
     return 0;
 }
 
@@ -577,6 +517,6 @@ int transition_session(struct scope *s, struct entry *e, bool token)
         shm_or(&e->state, STATE_NEAR); /* until it has its whole ttl again */
     shm_store_release(&e->session, s->session->ref);
     ENQ_POINT("adopt.stored");
-    guard_leave(s, hash, generic);
+    guard_leave(s, generic);
     return transition_note_waiters(s, e);
 }

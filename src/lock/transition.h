@@ -7,7 +7,7 @@
  *	     --->  WAITING --' grant         |
  *	              `----------------------' drop
  *
- * Each is one step under the latch of the entry's shard (a generic one's: its
+ * Each is one step under the latch of the entry's bucket (a generic one's: its
  * gate), acquired here in a wide scope (guard_enter()) and held already in a
  * narrow one. Links first, `state` last: a thread that is killed in the middle
  * leaves that latch to be recovered, and the state says what is true: the step
@@ -61,7 +61,7 @@ int transition_grant(struct scope *s, struct entry *e);
 /* How many requests wait of the owners with this hash. Counted before one
    waits, and until after: a death in between leaves one too many, which costs
    others a look (cycle.c) and no more. It is added to atomically, as one
-   owner's requests stand in many shards; that is all that guards it. */
+   owner's requests stand in many buckets; that is all that guards it. */
 static inline uint32_t *transition_waits_of(struct scope *s,
     const struct entry *e)
 {

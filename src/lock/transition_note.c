@@ -111,10 +111,14 @@ static bool see_blocking(void *context, struct entry *e)
 int transition_note_all(struct scope *s, const struct key *key)
 {
     struct takers x = {.s = s};
+    struct entry *first;
     int rc;
 
     enq_assert(!s->wide && scope_is_entered(s));
-    if (likely(shm_load(&s->map->h->listeners) == 0) || nobody_waits(s))
+    if (likely(shm_load(&s->map->h->listeners) == 0))
+        return 0;
+    first = scope_object(s, key);
+    if (first == NULL || nobody_waits(s, first))
         return 0;
     rc = scope_visit(s, key, see_waiting, &x);
     return rc != 0 ? rc : scope_visit(s, key, see_blocking, &x);

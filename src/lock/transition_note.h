@@ -31,7 +31,7 @@ int transition_note_waiters_slow(struct scope *s, struct entry *e);
 HOT int transition_note_waiters(struct scope *s, struct entry *e)
 {
     enq_assert(scope_is_entered(s));
-    if (likely(!notify_is_wanted(s->map, e->session)) || nobody_waits(s))
+    if (likely(!notify_is_wanted(s->map, e->session)) || nobody_waits(s, e))
         return 0;
     return transition_note_waiters_slow(s, e);
 }

@@ -42,7 +42,7 @@ void check_note(struct check_report *report, const char *format, ...)
 }
 
 /*
- * What one check carries along. The table is not stopped: each shard and gate
+ * What one check carries along. The table is not stopped: each bucket and gate
  * is looked at under its own latch, and so in itself of one moment; nothing is
  * compared between two of them. From an entry to its ring the way leads under
  * the latches of its key.
@@ -55,7 +55,8 @@ struct check {
     struct thread *t;
     struct check_report *report;
     uint32_t shard;
-    uint32_t objects, waiting;
+    const struct bucket *bucket; /* of keys: its latch is held */
+    uint32_t waiting;
     uint64_t linked; /* entries met in rings */
     mono_t now;
 };
@@ -90,7 +91,7 @@ static void check_conflicts(struct check *c, struct entry *first)
     struct entry *e;
     struct ask ask;
 
-    enq_assert(c->t->n_held == 1);
+    enq_assert(c->t->n_held > 0);
     while ((e = ring_next(&ring)) != NULL) {
         if (!entry_is(e, PHASE_HELD) || entry_over(c->map, e, c->now) != ENQ_OK)
             continue;
@@ -106,13 +107,13 @@ static void check_conflicts(struct check *c, struct entry *first)
     }
 }
 
-/* The newest token of its shard or gate. In check_member() that latch is held,
+/* The newest token of its bucket or gate. In check_member() that latch is held,
    and next_token() stores there first: so none in the ring may be above it. */
 static uint64_t newest_token(const struct check *c, const struct entry *e)
 {
     if (entry_is_generic(e))
         return shm_load(&c->map->gates[gate_of_hash(e->name_hash)].token);
-    return shm_load(&c->map->shards[shard_of_hash(e->hash)].token);
+    return c->bucket == NULL ? UINT64_MAX : shm_load(&c->bucket->token);
 }
 
 /* A generic entry whose digest is not its key's would overlap nothing. */
@@ -135,7 +136,7 @@ static void check_member(struct check *c, struct entry *first, struct entry *e,
     struct entry *next = at_entry(c->map, e->next);
     bool waiting = entry_is(e, PHASE_WAITING);
 
-    enq_assert(c->t->n_held == 1);
+    enq_assert(c->t->n_held > 0);
     c->linked++;
     c->waiting += waiting;
     if (next == NULL || next->prev != ref)
@@ -162,7 +163,7 @@ static void check_modes(struct check *c, struct entry *first, struct entry *e)
     unsigned modes = shm_load(&first->ring_modes), mode;
     struct ask ask;
 
-    enq_assert(c->t->n_held == 1);
+    enq_assert(c->t->n_held > 0);
     if (e != first && shm_load(&e->ring_modes) != 0)
         check_note(c->report,
             "I4: entry %x says what its ring holds, and is not the first",
@@ -188,7 +189,7 @@ static void check_ring(struct check *c, struct entry *first)
     uint64_t ticket = 0;
     struct entry *e;
 
-    enq_assert(c->t->n_held == 1);
+    enq_assert(c->t->n_held > 0);
     while ((e = ring_next(&ring)) != NULL) {
         check_member(c, first, e, &ticket);
         check_modes(c, first, e);
@@ -204,15 +205,14 @@ static void check_ring(struct check *c, struct entry *first)
 
 /* I3 both ways: the bucket leads to an entry, and its key leads back to this
    very entry. So an object that has two rings, or stands in a wrong bucket, is
-   found; one that stands in two is counted twice (I4). */
+   found. */
 static void check_object(struct check *c, uint32_t bucket, ref_t ref)
 {
     struct entry *first = at_entry(c->map, ref);
     struct spot spot;
     struct key key;
 
-    enq_assert(c->shard < SHARDS && c->t->n_held == 1);
-    c->objects++;
+    enq_assert(c->shard < SHARDS && c->t->n_held == 2);
     if (first == NULL || !entry_key(c->map, first, &key)) {
         check_note(c->report, "I3: shard %u bucket %u leads to nothing (%x)",
             c->shard, bucket, ref);
@@ -234,40 +234,77 @@ static void check_id(struct check *c, uint32_t bucket, ref_t ref)
     struct spot spot;
 
     enq_assert(c->shard >= SHARDS && c->t->n_held == 1);
-    c->objects++;
     if (e == NULL || !spot_of_entry_id(c->map, e, &spot) ||
         spot.shard != c->shard || !state_is_live(shm_load(&e->state)))
         check_note(c->report, "I3: id shard %u bucket %u: entry %x has no id",
             c->shard - SHARDS, bucket, ref);
 }
 
+/* One of a slot, or of the chain (`i` BUCKET_SLOTS); once only. */
+static void check_ref(struct check *c, const struct bucket *bucket,
+    uint32_t number, unsigned i, ref_t ref)
+{
+    for (unsigned j = 0; j < i; j++)
+        if (bucket->tag[j] != 0 && bucket->ref[j] == ref)
+            check_note(c->report,
+                "I3: shard %u bucket %u leads to entry %x twice", c->shard,
+                number, ref);
+    (c->shard >= SHARDS ? check_id : check_object)(c, number, ref);
+}
+
 /* Slots, then the chain of objects that found no slot; bounded, as that may be
    a cycle. */
-static void check_line(struct check *c, uint32_t number)
+static void check_bucket(struct check *c, const struct bucket *bucket,
+    uint32_t number)
 {
-    const struct bucket *bucket = at_bucket(c->map, c->shard, number);
-    bool ids = c->shard >= SHARDS;
     uint32_t left = c->map->entries_max;
+
+    c->bucket = bucket;
+    for (unsigned i = 0; i < BUCKET_SLOTS; i++)
+        if (bucket->tag[i] != 0 || bucket->ref[i] != 0)
+            check_ref(c, bucket, number, i, bucket->ref[i]);
+    for (ref_t ref = bucket->more; ref != 0 && left-- > 0;) {
+        struct entry *e = at_entry(c->map, ref);
+
+        check_ref(c, bucket, number, BUCKET_SLOTS, ref);
+        ref = e == NULL ? 0 : c->shard >= SHARDS ? e->id_spill : e->spill;
+    }
+}
+
+/* Nearly all are empty, and are not latched for that. */
+static bool is_empty(const struct bucket *bucket)
+{
+    return bucket_slots(bucket, 0) == (1u << BUCKET_SLOTS) - 1 &&
+        shm_load(&bucket->more) == 0;
+}
+
+/* Under the shard's latch, so that it is not split; and its own. */
+static int check_latched(struct check *c, uint32_t number)
+{
+    struct bucket *bucket = at_bucket(c->map, c->shard, number);
+    int rc;
 
     enq_assert(holds_latch(c->t, &c->map->shards[c->shard].latch));
     if (bucket == NULL) {
         check_note(c->report, "I3: shard %u has no bucket %u", c->shard,
             number);
-        return;
+        return 0;
     }
-    for (unsigned i = 0; i < BUCKET_SLOTS; i++)
-        if (bucket->tag[i] != 0 || bucket->ref[i] != 0)
-            (ids ? check_id : check_object)(c, number, bucket->ref[i]);
-    for (ref_t ref = bucket->more; ref != 0 && left-- > 0;) {
-        struct entry *e = at_entry(c->map, ref);
-        (ids ? check_id : check_object)(c, number, ref);
-        ref = e == NULL ? 0 : ids ? e->id_spill : e->spill;
+    if (is_empty(bucket))
+        return 0;
+    if (c->shard >= SHARDS) {
+        check_bucket(c, bucket, number);
+        return 0;
     }
+    rc = latch_acquire(c->t, &bucket->latch, RANK_BUCKET);
+    if (rc != 0)
+        return rc;
+    check_bucket(c, bucket, number);
+    latch_release(c->t, &bucket->latch);
+    return 0;
 }
 
-/* I4. Under the latch the counts are exact: each transition changes them and
-   the rings in one hold of it. The number of buckets is bounded before it is
-   used. */
+/* The number of buckets is bounded before it is used. */
 static int check_shard(struct check *c, struct thread *t)
 {
     struct shard *shard = &c->map->shards[c->shard];
@@ -278,23 +315,17 @@ static int check_shard(struct check *c, struct thread *t)
     enq_assert(c->shard < SHARDS_ALL);
     if (rc != 0)
         return rc;
-    c->objects = c->waiting = 0;
+    n_buckets = shard_buckets(shard);
     if (shard->n_segments == 0 || shard->n_segments > SEGMENTS_MAX ||
-        shard->n_buckets < BUCKETS_FIRST ||
-        shard->n_buckets > buckets_in(shard->n_segments))
+        n_buckets < BUCKETS_FIRST || n_buckets > buckets_in(shard->n_segments))
         check_note(c->report, "I3: shard %u: %u buckets in %u segments",
-            c->shard, shard->n_buckets, shard->n_segments);
-    n_buckets = map_at_most(&shard->n_buckets, buckets_in(SEGMENTS_MAX));
-    for (uint32_t i = 0; i < n_buckets; i++)
-        check_line(c, i);
-    if (c->objects != shard->n_objects)
-        check_note(c->report, "I4: shard %u: %u objects, counted %u", c->shard,
-            shard->n_objects, c->objects);
-    if (c->shard < SHARDS && c->waiting != shard->n_waiting)
-        check_note(c->report, "I4: shard %u: %u waiting, counted %u", c->shard,
-            shard->n_waiting, c->waiting);
+            c->shard, n_buckets, shard->n_segments);
+    if (n_buckets > buckets_in(SEGMENTS_MAX))
+        n_buckets = buckets_in(SEGMENTS_MAX);
+    for (uint32_t i = 0; i < n_buckets && rc == 0; i++)
+        rc = check_latched(c, i);
     latch_release(t, &shard->latch);
-    return 0;
+    return rc;
 }
 
 /* --- gates --- */
@@ -353,6 +384,31 @@ static bool is_same_use(const struct entry *e, uint64_t before)
         STATE_GENERATION(state) == STATE_GENERATION(before);
 }
 
+/* I3: an id that its caller brought leads to this entry. What has run out may
+   have lost its id to another. */
+static void check_brought(struct check *c, const struct entry *e)
+{
+    struct entry *found;
+    struct spot spot;
+    uint32_t *latch;
+    size_t n;
+
+    if (e->id_bytes == 0)
+        return;
+    if (!spot_of_entry_id(c->map, e, &spot)) {
+        check_note(c->report, "entry %x: damaged id", map_ref(c->map, e));
+        return;
+    }
+    latch = &c->map->shards[spot.shard].latch;
+    if (latch_acquire(c->t, latch, RANK_ID) != 0)
+        return;
+    found = index_find_id(c->map, &spot, entry_id(c->map, e, &n));
+    if (found != e && entry_over(c->map, e, sys.now()) == ENQ_OK)
+        check_note(c->report, "I3: entry %x is not found by its id",
+            map_ref(c->map, e));
+    latch_release(c->t, latch);
+}
+
 /* I1: every live entry is reached from its key. By a visit, as a request would
    meet it. Without this an entry that is linked nowhere would be a lock that
    blocks nobody: no walk over rings can miss it. */
@@ -374,6 +430,8 @@ static bool check_linked(void *context, struct entry *e, uint64_t state)
         !search.found)
         check_note(c->report, "I1: entry %x is live but linked nowhere",
             map_ref(c->map, e));
+    if (live)
+        check_brought(c, e);
     scope_leave(&s);
     return true;
 }

@@ -28,6 +28,7 @@
 #include "base/point.h"
 #include "lock/ids.h"
 #include "lock/transition.h"
+#include "recovery/repair.h"
 #include "store/journal.h"
 #include "store/notify.h"
 #include "store/page.h"
@@ -35,23 +36,6 @@
 #include "sync/latch.h"
 #include "sync/life.h"
 #include "sync/reclaim.h"
-
-#define BITS(n) (((n) + 63) / 64)
-
-/* Private: what this thread has noted. Another that takes over notes for
-   itself. */
-struct repair {
-    struct map *map;
-    struct thread *me;
-    bool all;                      /* doctor's orders */
-    bool needed;                   /* a thread died inside a latch */
-    bool grow;                     /* of the pages: to be counted anew */
-    uint64_t shards[BITS(SHARDS)]; /* of keys: to be made anew */
-    uint64_t gates[BITS(GATES)];
-    uint32_t raised[GATES]; /* what they shall be */
-    mono_t now;             /* when it began to link them anew */
-    int rc;
-};
 
 static bool bit(const uint64_t *set, uint32_t i)
 {
@@ -79,10 +63,12 @@ static bool dead_holds(const struct map *map, const uint32_t *latch)
     return again != 0 && latch_owner(again) == latch_owner(value);
 }
 
-/* Free, or a dead thread's; or it names us, though we do not hold it:
-   damaged. */
-static bool may_take(const struct map *map, const struct thread *me,
-    uint32_t value)
+static bool bucket_is_noted(const struct bucket *bucket)
+{
+    return shm_load(&bucket->latch) == NOBODY;
+}
+
+bool may_take(const struct map *map, const struct thread *me, uint32_t value)
 {
     return value == 0 || latch_owner(value) == me->ref ||
         thread_is_dead(map, latch_owner(value));
@@ -175,12 +161,9 @@ static void end_window(const struct repair *r, struct entry *e)
 
 /* The first entry of an object that is met founds its ring and is put into the
    index; the index has to lead to the ring's first, which may be another one
-   after each insertion. The count goes up with each waiter, from the 0 of
-   index_clear(). The shard may want more buckets (`cramped`): it takes spilled
-   objects until a living thread adds some. */
+   after each insertion. */
 static int relink_concrete(struct map *map, struct entry *e)
 {
-    struct shard *shard = &map->shards[shard_of_hash(e->hash)];
     struct spot spot = spot_of(e->name_hash, e->hash);
     struct entry *first, *now;
     struct key key;
@@ -189,8 +172,6 @@ static int relink_concrete(struct map *map, struct entry *e)
         return ENQ_ECORRUPT;
     if (e->ring_modes != 0)
         shm_store(&e->ring_modes, 0);
-    if (entry_is(e, PHASE_WAITING))
-        shm_store(&shard->n_waiting, shard->n_waiting + 1);
     first = index_find(map, &spot, &key);
     if (first == NULL) {
         ring_append(map, NULL, e);
@@ -261,6 +242,22 @@ static int relink_id(struct map *map, struct entry *e, uint64_t state)
     return index_replace(map, &spot, other, e) ? 0 : ENQ_ECORRUPT;
 }
 
+/* A bucket under repair stays what it is, as its latch is held: none of its keys
+   moves to another (partner: split() in store/grow.c). How many buckets there
+   are may change meanwhile, by splits of others. The shards' bits come first,
+   as nearly all entries are of others, and a bucket is a line that is not in
+   the cache. */
+static bool is_noted(const struct repair *r, uint64_t hash)
+{
+    uint32_t shard = shard_of_hash(hash);
+    const struct bucket *bucket;
+
+    if (!bit(r->shards, shard))
+        return false;
+    bucket = bucket_of_hash(r->map, shard, hash);
+    return r->all || (bucket != NULL && bucket_is_noted(bucket));
+}
+
 /* Entries of the parts under repair stand still: their latches are held, by us
    or by the dead. Others may change under our eyes, which the generation tells.
    Each entry of the table is looked at, as nothing leads to those of one part
@@ -269,20 +266,18 @@ static int relink_id(struct map *map, struct entry *e, uint64_t state)
 static bool relink(void *context, struct entry *e, uint64_t state)
 {
     struct repair *r = context;
-    uint32_t gate, shard;
-    bool generic;
+    bool generic, noted;
 
     enq_assert(r->rc == 0);
     if (!state_is_live(state))
         return true;
     generic = entry_is_generic(e);
-    gate = gate_of_hash(shm_load(&e->name_hash));
-    shard = shard_of_hash(shm_load(&e->hash));
+    noted = generic ? bit(r->gates, gate_of_hash(shm_load(&e->name_hash)))
+                    : is_noted(r, shm_load(&e->hash));
     if (used_anew(e, state))
         return true;
     r->rc = relink_id(r->map, e, state);
-    if (r->rc != 0 ||
-        !bit(generic ? r->gates : r->shards, generic ? gate : shard))
+    if (r->rc != 0 || !noted)
         return r->rc == 0;
     if (STATE_PHASE(state) == PHASE_WAITING)
         end_window(r, e);
@@ -294,15 +289,25 @@ static bool relink(void *context, struct entry *e, uint64_t state)
     return r->rc == 0;
 }
 
+static bool clear_noted(void *context, uint32_t shard, struct bucket *bucket)
+{
+    const struct repair *r = context;
+
+    if (shard >= SHARDS || r->all || bucket_is_noted(bucket))
+        bucket_clear(bucket);
+    return true;
+}
+
 /* From here until they are made anew these parts say too little. Nobody sees
-   that: narrow scopes need the shards' latches, wide ones the gates', and a
-   walk over all shards (see_shard()) takes each latch. The ids' are all held by
-   us. */
+   that: narrow scopes need the buckets' latches, wide ones the gates', and a
+   walk over all buckets finds the latch taken, or that `remade` has grown
+   meanwhile (may_skip() in lock/scope.c). The ids' are all held by us. */
 static void clear_derived(struct repair *r)
 {
+    shm_add(&r->map->h->remade, 1);
     for (uint32_t i = 0; i < SHARDS_ALL; i++)
         if (i >= SHARDS || bit(r->shards, i))
-            index_clear(r->map, i);
+            map_each_bucket(r->map, i, clear_noted, r);
     for (uint32_t i = 0; i < GATES; i++) {
         if (!bit(r->gates, i))
             continue;
@@ -314,7 +319,7 @@ static void clear_derived(struct repair *r)
 
 /* Last, and in one store: a gate that is being repaired must not look as if
    it were down to requests that go the narrow way. Partner: enter_concrete(),
-   which loads `raised` under a shard's latch that may be no dead thread's. */
+   which loads `raised` under a bucket's latch that may be no dead thread's. */
 static void set_gates(struct repair *r)
 {
     for (uint32_t i = 0; i < GATES; i++)
@@ -325,12 +330,33 @@ static void set_gates(struct repair *r)
 
 /* --- which parts --- */
 
+/* Of a bucket the latch itself is the note, as there may be a million: from now
+   on it names nobody. A thread that takes over from us finds it so. */
+static bool note_bucket(void *context, uint32_t shard, struct bucket *bucket)
+{
+    struct repair *r = context;
+    uint32_t value = shm_load(&bucket->latch);
+
+    if (!r->all && (value == 0 || !dead_holds(r->map, &bucket->latch)))
+        return true;
+    if (!r->all)
+        shm_swap(&bucket->latch, NOBODY);
+    ENQ_POINT("recover.bucket_noted");
+    r->needed = true;
+    set_bit(r->shards, shard);
+    return true;
+}
+
 /*
  * What is noted here is repaired and freed, nothing else: a latch whose owner
  * dies later names it still, and the next thread that wants it recovers again.
- * Gates first: of a thread that dies meanwhile with a gate and a shard, the
- * shard is noted at least. No noted latch changes hands, as nobody but us frees
- * those of the dead: the recovery latch guards that.
+ * Gates first: of a thread that dies meanwhile with a gate and a bucket, the
+ * bucket is noted at least. No noted latch changes hands, as nobody but us
+ * frees those of the dead: the recovery latch guards that.
+ *
+ * A shard's latch guards nothing that has to be repaired: of a split that was
+ * under way the old bucket is noted, and the new one not there yet; and
+ * that it is empty is taken back (free_shard()).
  */
 static void note_dead_latches(struct repair *r)
 {
@@ -344,11 +370,13 @@ static void note_dead_latches(struct repair *r)
         set_bit(r->gates, i);
     }
     for (uint32_t i = 0; i < SHARDS_ALL; i++) {
-        if (!r->all && !dead_holds(r->map, &r->map->shards[i].latch))
+        if (i < SHARDS)
+            map_each_bucket(r->map, i, note_bucket, r);
+        if (!dead_holds(r->map, &r->map->shards[i].latch))
             continue;
         r->needed = true;
         if (i < SHARDS)
-            set_bit(r->shards, i);
+            set_bit(r->freed, i);
     }
 }
 
@@ -373,25 +401,14 @@ static void take_id_latches(struct repair *r)
     }
 }
 
-/* All sleepers are woken: of those that watched the dead holder's liveness word
-   the kernel woke one. The swap releases: what was made anew is seen by
-   whichever thread has the latch next (partner: latch_try()). */
-static void free_latch(uint32_t *latch)
+void free_latch(uint32_t *latch)
 {
     shm_swap(latch, 0);
     sys.wake(latch, INT_MAX);
     ENQ_POINT("recover.latch_freed");
 }
 
-/*
- * Of nobody, and so of a dead one: a thread that wants the latch recovers
- * again, and is told, as we are, that what it guards cannot be repaired. Free,
- * half of a shard would pass for all of it; ours, others would wait for us. (No
- * thread has generation 0.)
- */
-#define NOBODY 1u
-
-static void ruin_latch(uint32_t *latch)
+void ruin_latch(uint32_t *latch)
 {
     shm_swap(latch, NOBODY);
     sys.wake(latch, INT_MAX);
@@ -407,6 +424,21 @@ static void free_if_dead_holds(struct repair *r, uint32_t *latch)
         free_latch(latch);
 }
 
+/* Its thread may have died in say_if_empty(), between mark and look. */
+static void free_shard(struct repair *r, struct shard *shard)
+{
+    shm_and(&shard->n_buckets, ~SHARD_EMPTY);
+    free_if_dead_holds(r, &shard->latch);
+}
+
+static bool free_noted(void *context, uint32_t shard, struct bucket *bucket)
+{
+    (void)context, (void)shard;
+    if (bucket_is_noted(bucket))
+        free_latch(&bucket->latch);
+    return true;
+}
+
 /* Those that were noted, and no other: a thread that died meanwhile has left a
    part that nobody has repaired. The ids' are ours, and are freed in any case.
    Each is free as soon as it is stored, and may be taken while the next is
@@ -414,9 +446,12 @@ static void free_if_dead_holds(struct repair *r, uint32_t *latch)
 static void free_dead_latches(struct repair *r)
 {
     enq_assert(r->needed && r->rc == 0);
-    for (uint32_t i = 0; i < SHARDS; i++)
+    for (uint32_t i = 0; i < SHARDS; i++) {
         if (bit(r->shards, i))
-            free_if_dead_holds(r, &r->map->shards[i].latch);
+            map_each_bucket(r->map, i, free_noted, r);
+        if (bit(r->freed, i))
+            free_shard(r, &r->map->shards[i]);
+    }
     for (uint32_t i = SHARDS; i < SHARDS_ALL; i++)
         free_latch(&r->map->shards[i].latch);
     for (uint32_t i = 0; i < GATES; i++)
@@ -483,7 +518,7 @@ static void rebuild(struct repair *r)
    are made anew before a latch is freed; thread slots, which say what is dead,
    are given up last. A death in between leaves the recovery latch, and all that
    was noted, to the next. */
-static int repair(struct repair *r)
+int repair(struct repair *r)
 {
     enq_assert(!r->needed && r->rc == 0);
     recover_lock(r->map, r->me);
@@ -502,58 +537,4 @@ int recover(struct map *map, struct thread *me)
     struct repair r = {.map = map, .me = me};
 
     return repair(&r);
-}
-
-/* --- doctor --fix: all latches are taken, in order --- */
-
-#define WORDS_ALL (GATES + SHARDS + 1)
-
-/* In the order of their ranks. The ids' are not among them: every recovery
-   takes those. */
-static uint32_t *word_at(struct map *map, uint32_t i)
-{
-    enq_assert(i < WORDS_ALL);
-    if (i < GATES)
-        return &map->gates[i].latch;
-    return i < GATES + SHARDS ? &map->shards[i - GATES].latch
-                              : &map->h->grow_latch;
-}
-
-/* As all threads acquire latches in the order of ranks, none that we wait for
-   waits for us. A dead holder's is recovered by latch_acquire_slow(). */
-static int take_all_latches(struct map *map, struct thread *me, uint32_t *taken)
-{
-    enq_assert(me->n_held == 0);
-    for (*taken = 0; *taken < WORDS_ALL; ++*taken) {
-        uint32_t *latch = word_at(map, *taken);
-        uint32_t free = 0;
-        int rc = 0;
-
-        /* no rank is checked: there are more of them than a thread may hold */
-        if (!shm_cas(latch, &free, me->ref))
-            rc = latch_acquire_slow(me, latch);
-        if (rc != 0)
-            return rc;
-    }
-    return 0;
-}
-
-/* For damage that no dead thread explains. All threads that want a latch wait
-   as long as it takes. If even this fails, no part may pass for whole: all
-   latches are ruined. */
-int recover_all(struct map *map, struct thread *me)
-{
-    struct repair r = {.map = map, .me = me, .all = true};
-    uint32_t taken;
-    int rc = take_all_latches(map, me, &taken);
-
-    if (rc == 0)
-        rc = repair(&r);
-    while (taken-- > 0) {
-        if (r.rc == 0)
-            free_latch(word_at(map, taken));
-        else
-            ruin_latch(word_at(map, taken));
-    }
-    return rc;
 }

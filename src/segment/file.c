@@ -194,7 +194,8 @@ static int check_filled(int fd, const char *path)
 
     if (n < 0)
         return why(-errno, "cannot read %s: %s", path, strerror(errno));
-    if (n == sizeof(shard) && shard.n_buckets >= BUCKETS_FIRST &&
+    if (n == sizeof(shard) &&
+        (shard.n_buckets & ~SHARD_EMPTY) >= BUCKETS_FIRST &&
         shard.n_segments > 0)
         return 0;
     return why(ENQ_ECORRUPT,

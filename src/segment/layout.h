@@ -8,7 +8,7 @@
  *	SEG_SHARDS      shards            SHARDS_ALL x 64 B
  *	SEG_DIRS        their segments    SHARDS_ALL x 512 B
  *	SEG_OWNERS      owners that wait  OWNER_HASHES x 4 B
- *	SEG_BUCKETS       first segments    SHARDS_ALL x half a page
+ *	SEG_BUCKETS       first segments    SHARDS_ALL x a quarter of a page
  *	h->pages_at     page directory    pages_max x 8 B       (sparse)
  *	h->arena_at     pages             pages_max x 4 KiB     (sparse)
  *
@@ -32,7 +32,9 @@
  * checked against what there is room for.
  *
  * Structs that different CPUs write are 64 bytes, or have that many bytes
- * between them: one cache line for each latch and what it guards.
+ * between them: one cache line for each latch and what it guards. A bucket is
+ * one: latch, newest token and objects, so that a pair touches no other line
+ * that others write.
  *
  * A change of any byte that an existing segment has takes LAYOUT_VERSION + 1.
  */
@@ -46,7 +48,7 @@
 #include "enq.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x314b434f4c514e45) /* "ENQLOCK1" */
-#define LAYOUT_VERSION 11
+#define LAYOUT_VERSION 12
 
 #define PAGE_BYTES 4096u /* of ours; the kernel's may be larger */
 #define UNIT_BYTES 64u
@@ -61,11 +63,11 @@
 
 #define OWNER_HASHES 1024u /* hashes of owners, counted while they wait */
 
-#define BUCKET_SLOTS 10u
+#define BUCKET_SLOTS 8u
 #define BUCKETS_PER_SEGMENT (PAGE_BYTES / 64u)
-#define BUCKETS_FIRST (BUCKETS_PER_SEGMENT / 2) /* empty space below 1 MiB */
-#define SEGMENTS_MAX 128u /* of buckets, per shard: 12 M objects in all */
-#define BUCKET_LOAD 6u    /* objects per bucket before one more is used */
+#define BUCKETS_FIRST (BUCKETS_PER_SEGMENT / 4) /* empty space below 1 MiB */
+#define SEGMENTS_MAX 128u /* of buckets, per shard: 8 M objects in all */
+#define BUCKET_LOAD 4u    /* objects per bucket before more are used */
 
 #define SLOTS_DEFAULT 10000000u
 #define SLOTS_MAX 100000000u
@@ -119,7 +121,8 @@ struct seg_header {
 
     /* line: recovery. Taken over from a dead recovering thread as it is. */
     uint32_t recovery_latch;
-    uint32_t pad1[15];
+    uint32_t remade; /* counts recoveries that have begun to clear buckets */
+    uint32_t pad1[14];
 
     /* line: registry. The first two under map_registry_lock(), stored with
        release once the slots below have memory; the hints by swaps. */
@@ -243,7 +246,7 @@ struct session_slot {
 
 /* --- gates and shards ---
  * What a latch guards is in the same line. `raised` is changed under the gate's
- * latch, and read without it under a shard's: lock/scope.h says why that is
+ * latch, and read without it under a bucket's: lock/scope.h says why that is
  * enough.
  */
 struct gate {
@@ -255,32 +258,42 @@ struct gate {
     uint64_t spare[5];
 };
 
+/* Of keys: the latch guards the number of its buckets, and each bucket has a
+   latch of its own. Of ids: the latch guards the buckets as well. All but the
+   latch is read by each request and written by few. */
 struct shard {
     uint32_t latch;
-    uint32_t n_buckets; /* in use: linear hashing */
-    uint32_t n_objects; /* DERIVED */
-    uint32_t n_waiting; /* DERIVED: entries */
+    uint32_t n_buckets; /* in use: linear hashing; | SHARD_EMPTY */
     uint32_t n_segments;
-    uint32_t cramped; /* hint: wants one more segment */
-    uint64_t token;   /* the newest given in this shard */
+    uint32_t cramped; /* hint: wants more buckets */
+    uint64_t ceiling; /* TRUE: none of its buckets has given a token above */
+    uint32_t calm;    /* hint: how rarely it is looked for crowds: grow.h */
+    uint32_t pad;
     uint64_t spare[4];
 };
 
+/* Of keys: none of its buckets has an object, nor a request that has seen a gate
+   down. Whoever latches one takes that back before it reads a gate. In this word
+   as each request reads it anyway, before and behind its latch. */
+#define SHARD_EMPTY 0x80000000u
+
 /* A page of buckets is one segment: the ref of its first bucket. The shard's
-   first segment is half a page at SEG_BUCKETS, where no ref need be looked up:
+   first segment is a quarter of a page at SEG_BUCKETS, where no ref need be looked up:
    index 0 is not used. Appended under the shard's latch, never taken away. */
 struct shard_dir {
     ref_t segment[SEGMENTS_MAX];
 };
 
-/* DERIVED, all of it. One cache line answers "is there an object with this
-   hash?". The tag is 8 bits of the name's hash and 7 of the key's, so that a
-   generic request finds the keys of a name without a look at other entries. See
-   store/index.h. */
+/* One cache line answers "is there an object with this hash?", and has the
+   latch that guards the object. The tag is 8 bits of the name's hash and 7 of
+   the key's, so that a generic request finds the keys of a name without a look
+   at other entries. DERIVED but for latch and token. See store/index.h. */
 struct bucket {
-    uint16_t tag[BUCKET_SLOTS]; /* 0 = empty */
+    uint32_t latch; /* of keys; of ids: not used */
+    ref_t more;     /* objects that found no slot, by entry.spill */
+    uint64_t token; /* TRUE: the newest given to a key of this bucket */
     ref_t ref[BUCKET_SLOTS];    /* first entry of the object's ring */
-    ref_t more;                 /* objects that found no slot, by entry.spill */
+    uint16_t tag[BUCKET_SLOTS]; /* 0 = empty */
 };
 
 /* --- pages and entries ---
@@ -365,7 +378,7 @@ enum asleep {
 };
 
 /*
- * The record of a request, waiting or held. Guarded by its shard's latch
+ * The record of a request, waiting or held. Guarded by its bucket's latch
  * (generic ones: the gate's), and by the gate's as well while it is raised.
  * TRUE but for the links; `state` is stored last (release): that store is the
  * commit, and the partner of every acquire load of a state. A waiter sleeps on
@@ -464,6 +477,7 @@ LAYOUT_ASSERT(offsetof(struct session_slot, notifications) == 128);
 LAYOUT_ASSERT(sizeof(struct gate) == 64);
 LAYOUT_ASSERT(sizeof(struct shard) == 64);
 LAYOUT_ASSERT(sizeof(struct bucket) == 64);
+LAYOUT_ASSERT(offsetof(struct bucket, tag) % 16 == 0); /* one vector */
 LAYOUT_ASSERT(sizeof(struct page_info) == 8);
 LAYOUT_ASSERT(offsetof(struct entry, payload) == ENTRY_HEAD_BYTES);
 LAYOUT_ASSERT(SEG_GATES % 64 == 0 && SEG_BUCKETS % PAGE_BYTES == 0);

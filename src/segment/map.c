@@ -401,3 +401,23 @@ void map_registry_unlock(struct map *map)
     registry_fcntl(map, F_UNLCK);
     process_leave();
 }
+
+bool map_each_bucket(const struct map *map, uint32_t shard, bucket_see_fn *see,
+    void *context)
+{
+    const struct shard *s = &map->shards[shard];
+    uint32_t used = shard_buckets(s);
+    uint32_t n = buckets_in(shm_load_acquire(&s->n_segments));
+
+    /* damaged, the one may say less than the other: a latch that requests can
+       come to must be among these, or its dead holder is never found */
+    if (used > n)
+        n = used < buckets_in(SEGMENTS_MAX) ? used : buckets_in(SEGMENTS_MAX);
+    for (uint32_t i = 0; i < n; i++) {
+        struct bucket *bucket = at_bucket(map, shard, i);
+
+        if (bucket != NULL && !see(context, shard, bucket))
+            return false;
+    }
+    return true;
+}

@@ -196,15 +196,22 @@ static inline struct entry *at_entry(const struct map *map, ref_t ref)
     return map_at(map, ref * (uint64_t)UNIT_BYTES);
 }
 
+/* How many buckets a shard has. Acquire: their segments are there (partner:
+   page_add_segment(), split() in store/grow.c). */
+static inline uint32_t shard_buckets(const struct shard *shard)
+{
+    return shm_load_acquire(&shard->n_buckets) & ~SHARD_EMPTY;
+}
+
 /* How many buckets so many segments have room for. */
 static inline uint32_t buckets_in(uint32_t segments)
 {
     if (unlikely(segments == 0 || segments > SEGMENTS_MAX))
         segments = segments == 0 ? 1 : SEGMENTS_MAX;
-    return segments * BUCKETS_PER_SEGMENT - BUCKETS_FIRST;
+    return BUCKETS_FIRST + (segments - 1) * BUCKETS_PER_SEGMENT;
 }
 
-/* Bucket `i` of a shard; NULL when there is no such bucket. Up to 49,000
+/* Bucket `i` of a shard; NULL when there is no such bucket. Up to 20,000
    objects in all there are first segments only, which nobody has to look up. */
 static inline struct bucket *at_bucket(const struct map *map, uint32_t shard,
     uint32_t i)
@@ -225,6 +232,14 @@ static inline struct bucket *at_bucket(const struct map *map, uint32_t shard,
         return NULL;
     return (struct bucket *)map_at(map, at) + i % BUCKETS_PER_SEGMENT;
 }
+
+/* Each bucket that the shard's segments hold, not those in use only: a thread
+   that died in split() (store/grow.c) may have filled one beyond. `see` false:
+   stop. Returns: false if it was stopped. */
+typedef bool bucket_see_fn(void *context, uint32_t shard,
+    struct bucket *bucket);
+bool map_each_bucket(const struct map *map, uint32_t shard, bucket_see_fn *see,
+    void *context);
 
 static inline struct session_slot *at_session(const struct map *map,
     session_ref_t ref)

@@ -1,8 +1,8 @@
 /*
  * index.c - store: from a hash to an object (see index.h).
  *
- * Everything here runs under the latch of the shard, or id shard, whose number
- * it gets; recovery runs it under the latches of the dead. A walk of a spill
+ * Everything here runs under the latch of the bucket, or id shard, that it is
+ * about; recovery runs it under the latches of the dead. A walk of a spill
  * chain is bounded by the number of entries, as a damaged one may be a cycle.
  */
 #include "store/index.h"
@@ -16,8 +16,8 @@ struct spot spot_of_id(const struct map *map, const char *id, size_t bytes)
 {
     uint64_t hash = hash_bytes(id, bytes, map->hash_seed);
 
-    return (struct spot){SHARDS + (uint32_t)hash % ID_SHARDS,
-        spot_tag((uint32_t)(hash >> 56), hash), hash, NULL};
+    return (struct spot){(uint16_t)(SHARDS + (uint32_t)hash % ID_SHARDS),
+        spot_tag((uint32_t)(hash >> 56), hash), 0, hash, NULL};
 }
 
 bool spot_of_entry_id(const struct map *map, const struct entry *e,
@@ -57,18 +57,60 @@ static bool match_id(const struct map *map, const struct entry *e,
     return id != NULL && strcmp(id, what) == 0;
 }
 
+/* --- the latch --- */
+
+/* Whoever finds the latch taken has met another thread in a table of thousands
+   of buckets: there are too few of them for so many threads, or the two want
+   one key. A hint for grow.h. */
+static void note_contention(struct map *map, const struct spot *spot)
+{
+    struct shard *met = &map->shards[spot->shard];
+
+    if (shard_buckets(met) < buckets_for_threads(map) &&
+        shm_load(&met->cramped) == 0)
+        shm_store(&met->cramped, 1);
+}
+
+/* Another thread may have taken the mark back since we met it. */
+int spot_mend(struct map *map, const struct spot *spot)
+{
+    uint32_t *n_buckets = &map->shards[spot->shard].n_buckets;
+    uint32_t n = shm_load(n_buckets);
+
+    if (n & SHARD_EMPTY)
+        shm_and(n_buckets, ~SHARD_EMPTY);
+    else if (n == 0 ||
+        at_bucket(map, spot->shard, bucket_number(spot->hash, n)) == NULL)
+        return ENQ_ECORRUPT;
+    return 0;
+}
+
+/* Each round that is repeated another thread has split a bucket of the shard, or
+   has found the shard empty. */
+int spot_latch(struct map *map, struct thread *t, struct spot *spot)
+{
+    int rc;
+
+    for (;;) {
+        if (unlikely(!spot_look_up(map, spot))) {
+            rc = spot_mend(map, spot);
+            if (rc != 0)
+                return rc;
+            continue;
+        }
+        if (!latch_try(t, &spot->bucket->latch, RANK_BUCKET)) {
+            note_contention(map, spot);
+            rc = latch_acquire(t, &spot->bucket->latch, RANK_BUCKET);
+            if (unlikely(rc != 0))
+                return rc;
+        }
+        if (likely(spot_is_current(map, spot)))
+            return 0;
+        latch_release(t, &spot->bucket->latch);
+    }
+}
+
 /* --- buckets --- */
-
-static bool is_id_shard(uint32_t shard)
-{
-    return shard >= SHARDS;
-}
-
-/* An entry may be in two chains: of its key's bucket, and of its id's. */
-static ref_t *spill_of(uint32_t shard, struct entry *e)
-{
-    return is_id_shard(shard) ? &e->id_spill : &e->spill;
-}
 
 /* Objects that found no slot. Newest first: bucket_put() puts one in front. */
 static struct entry *find_spilled(const struct map *map,
@@ -90,12 +132,21 @@ static struct entry *find_spilled(const struct map *map,
     return NULL;
 }
 
+bool bucket_has_name_portable(const struct bucket *bucket, unsigned name)
+{
+    bool has = false;
+
+    for (unsigned i = 0; i < BUCKET_SLOTS; i++)
+        has |= shm_load(&bucket->tag[i]) >> 8 == name;
+    return has;
+}
+
 unsigned bucket_slots_portable(const struct bucket *bucket, uint16_t tag)
 {
     unsigned set = 0;
 
     for (unsigned i = 0; i < BUCKET_SLOTS; i++)
-        set |= (unsigned)(bucket->tag[i] == tag) << i;
+        set |= (unsigned)(shm_load(&bucket->tag[i]) == tag) << i;
     return set;
 }
 
@@ -132,7 +183,7 @@ struct entry *index_find_id(const struct map *map, struct spot *spot,
 }
 
 /* Into a free slot, or in front of the spill chain. */
-static void bucket_put(const struct map *map, struct bucket *bucket,
+void bucket_put(struct bucket *bucket, const struct map *map,
     const struct spot *spot, struct entry *e)
 {
     unsigned free = bucket_slots(bucket, 0);
@@ -140,96 +191,56 @@ static void bucket_put(const struct map *map, struct bucket *bucket,
     if (likely(free != 0)) {
         unsigned i = (unsigned)__builtin_ctz(free);
 
-        shm_store(&bucket->tag[i], spot->tag);
         shm_store(&bucket->ref[i], map_ref(map, e));
+        shm_store(&bucket->tag[i], spot->tag);
         return;
     }
     shm_store(spill_of(spot->shard, e), bucket->more);
     shm_store(&bucket->more, map_ref(map, e));
 }
 
-/* The spot of an object that is in the index already, from its first entry. The
-   tag in the bucket would not do: the bucket's number needs the whole hash. */
-static bool respot(const struct map *map, uint32_t shard, const struct entry *e,
+bool index_respot(const struct map *map, uint32_t shard, const struct entry *e,
     struct spot *spot)
 {
-    if (is_id_shard(shard))
+    if (shard >= SHARDS)
         return spot_of_entry_id(map, e, spot);
     *spot = spot_of(e->name_hash, e->hash);
     return true;
 }
 
-static void bucket_clear(struct bucket *bucket)
+void bucket_clear(struct bucket *bucket)
 {
-    memset(bucket, 0, sizeof(*bucket));
+    memset(bucket->tag, 0, sizeof(bucket->tag));
+    memset(bucket->ref, 0, sizeof(bucket->ref));
+    shm_store(&bucket->more, 0);
     ENQ_POINT("index.bucket_cleared");
 }
 
-/* Puts each object of `from` where it belongs now that there is one bucket
-   more: back, or into the new bucket. The copy is private; between the clearing
-   and the last object the index says too little, which nobody sees: the latch
-   is held, and a death in here leaves the whole shard to recovery. */
-static void bucket_split(struct map *map, uint32_t shard, struct bucket *from)
-{
-    struct bucket old = *from;
-    uint32_t left = map->entries_max;
-    struct spot spot;
+#ifdef ENQ_POINTS
+#define LOOK_EVERY 1u /* all that tests do, they do with it */
+#else
+#define LOOK_EVERY 2u
+#endif
 
-    bucket_clear(from);
-    for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
-        struct entry *e = at_entry(map, old.ref[i]);
-        if (e != NULL && respot(map, shard, e, &spot))
-            bucket_put(map, bucket_of_hash(map, shard, spot.hash), &spot, e);
-    }
-    while (old.more != 0 && left-- > 0) {
-        struct entry *e = at_entry(map, old.more);
-        if (e == NULL)
-            return;
-        old.more = *spill_of(shard, e);
-        shm_store(spill_of(shard, e), 0);
-        if (respot(map, shard, e, &spot))
-            bucket_put(map, bucket_of_hash(map, shard, spot.hash), &spot, e);
-    }
+/* Of the objects that find a full bucket one in so many has the shard looked at;
+   fewer, the more such looks have found in a row that it has room (grow.c). */
+static bool is_worth_a_look(const struct shard *shard, const struct entry *e)
+{
+    return e->token % (LOOK_EVERY << (shm_load(&shard->calm) % 8)) == 0;
 }
 
-/* One bucket more, if a segment has room. Else `cramped` asks for a segment,
-   which the thread that leaves this scope adds without the latch, as it may
-   call the kernel (scope_leave_slow). The new bucket splits n - 2^k: the next
-   one that has not been split in this round. */
-static void grow(struct map *map, uint32_t number)
-{
-    struct shard *shard = &map->shards[number];
-    uint32_t n = shard->n_buckets, half;
-    struct bucket *from;
-
-    if (n == 0 || n >= buckets_in(shard->n_segments)) {
-        shm_store(&shard->cramped, 1); /* page_add_segment(), outside of this */
-        return;
-    }
-    half = 1u << (31 - __builtin_clz(n));
-    from = at_bucket(map, number, n - half);
-    if (from == NULL || at_bucket(map, number, n) == NULL)
-        return;
-    shm_store(&shard->n_buckets, n + 1);
-    bucket_split(map, number, from);
-}
-
-/* Grows first, so that the new object goes where it will stay. A shard that
-   could not grow takes it all the same: a chain of entries needs no memory of
-   its own. */
+/* A chain of entries needs no memory of its own, so that a full bucket takes
+   what comes. */
 int index_add_slow(struct map *map, struct spot *spot, struct entry *e)
 {
     struct shard *shard = &map->shards[spot->shard];
 
-    if (unlikely(shard_is_crowded(shard))) {
-        grow(map, spot->shard);
-        spot->bucket = NULL; /* it may have been split */
-    }
     if (unlikely(bucket_of(map, spot) == NULL))
         return ENQ_ECORRUPT;
     shm_store(spill_of(spot->shard, e), 0);
-    bucket_put(map, spot->bucket, spot, e);
-    shm_store(&shard->n_objects, shard->n_objects + 1);
+    bucket_put(spot->bucket, map, spot, e);
+    if (is_worth_a_look(shard, e) && shm_load(&shard->cramped) == 0)
+        shm_store(&shard->cramped, 1);
     return 0;
 }
 
@@ -250,11 +261,13 @@ static void replace_in_slot(struct map *map, const struct spot *spot,
     if (likely(bucket->more == 0))
         return;
     spilled = at_entry(map, bucket->more);
-    if (spilled == NULL || !respot(map, spot->shard, spilled, &other))
+    if (spilled == NULL || !index_respot(map, spot->shard, spilled, &other))
         return;
-    shm_store(&bucket->tag[i], other.tag);
     shm_store(&bucket->ref[i], bucket->more);
-    shm_store(&bucket->more, *spill_of(spot->shard, spilled));
+    shm_store(&bucket->tag[i], other.tag);
+    /* it is in its slot before it is out of the chain: release; partner:
+       may_skip() in scope.c, which looks for it in this order, reversed */
+    shm_store_release(&bucket->more, *spill_of(spot->shard, spilled));
     shm_store(spill_of(spot->shard, spilled), 0);
 }
 
@@ -298,27 +311,7 @@ bool index_replace_slow(struct map *map, struct spot *spot, struct entry *was,
         if (found)
             replace_in_slot(map, spot, bucket, i, now);
     }
-    if (!found)
-        found = replace_spilled(map, spot, bucket, was, now);
-    if (found && now == NULL)
-        shm_store(&map->shards[spot->shard].n_objects,
-            map->shards[spot->shard].n_objects - 1);
-    return found;
-}
-
-/* All buckets that its segments hold, not those in use only: a thread that died
-   in grow() may have filled one beyond. */
-void index_clear(struct map *map, uint32_t number)
-{
-    struct shard *shard = &map->shards[number];
-
-    for (uint32_t i = 0; i < buckets_in(shard->n_segments); i++) {
-        struct bucket *bucket = at_bucket(map, number, i);
-        if (bucket != NULL)
-            bucket_clear(bucket);
-    }
-    shm_store(&shard->n_objects, 0);
-    shm_store(&shard->n_waiting, 0);
+    return found || replace_spilled(map, spot, bucket, was, now);
 }
 
 /* --- rings --- */

@@ -336,11 +336,17 @@ static bool find_claimed(const struct map *map, uint32_t shard, uint32_t *out)
     return false;
 }
 
-/* A page never used is all zero, and so are ten empty slots a bucket. */
+/* A page never used is all zero, and so are a free latch and empty slots. Those
+   of the slabs are left: threads want more buckets than the locks of a small
+   table do. */
 static int buckets_new(struct map *map, uint32_t shard, uint32_t *page)
 {
-    int rc = page_fresh(map, page);
+    uint32_t share = map->pages_max - map->h->slab_pages_max;
+    int rc;
 
+    if (map_pages_used(map) - map->h->slab_pages >= share)
+        return ENQ_EFULL;
+    rc = page_fresh(map, page);
     if (rc != 0)
         return rc;
     page_set(map, *page, PAGE_BUCKETS, shard);
@@ -392,7 +398,6 @@ void page_add_segment(struct map *map, struct thread *t, uint32_t number)
             page_ref(map, page));
         shm_store_release(&shard->n_segments, shard->n_segments + 1);
     }
-    shm_store(&shard->cramped, 0);
     latch_release(t, &shard->latch);
 }
 

@@ -79,9 +79,8 @@ static inline bool page_is_short(int rc)
 int page_claim(struct map *map, struct thread *t, enum page_kind kind,
     session_ref_t owner, uint32_t *page);
 
-/* One more segment of buckets for a shard that is `cramped`. Where there is no
-   room the shard goes on with what it has: its spill chains grow, and lookups
-   become slower. With no latch held: takes grow and then the shard's. */
+/* One more segment of buckets for a shard, if there is room. With no latch held:
+   takes grow and then the shard's. */
 void page_add_segment(struct map *map, struct thread *t, uint32_t shard);
 
 /*

@@ -48,6 +48,20 @@ void latch_rank_push(struct thread *me, const uint32_t *latch, enum rank rank);
 void latch_rank_pop(struct thread *me, const uint32_t *latch);
 bool latch_held(const struct thread *me, const uint32_t *latch);
 
+/*
+ * For enq_assert() only: has this thread acquired the latch? Of its own record,
+ * which debug builds keep (latch_rank_push): the latch itself is bytes of the
+ * segment, which another process may have written, and is never asserted.
+ */
+static inline bool holds_latch(const struct thread *t, const uint32_t *latch)
+{
+    unsigned i = 0;
+
+    while (i < t->n_held && t->held[i] != latch)
+        i++;
+    return i < t->n_held;
+}
+
 /* True: it is ours. The swap acquires: what was done under the latch before is
    seen. Partner: latch_release(), and free_latch() of recovery. */
 static inline bool latch_try(struct thread *me, uint32_t *latch, enum rank rank)

@@ -7,8 +7,6 @@
 #include "sync/latch.h"
 #include "sync/life.h"
 
-LAYOUT_ASSERT(GATES + SHARDS_ALL + 2 < THREADS_MAX / 2);
-
 /* A bit for each slot that is to be freed. */
 struct dead {
     struct map *map;
@@ -52,6 +50,13 @@ static void keep(struct dead *d, thread_ref_t ref)
         d->slots[i / 64] &= ~(UINT64_C(1) << (i % 64));
 }
 
+static bool keep_bucket(void *context, uint32_t shard, struct bucket *bucket)
+{
+    (void)shard;
+    keep(context, latch_owner(shm_load_acquire(&bucket->latch)));
+    return true;
+}
+
 /* Loaded after the threads were seen to be dead: they have taken no latch since
    then. A latch that is freed meanwhile only keeps one slot too many. */
 static void keep_named(struct dead *d)
@@ -60,8 +65,10 @@ static void keep_named(struct dead *d)
 
     for (uint32_t i = 0; i < GATES; i++)
         keep(d, latch_owner(shm_load_acquire(&map->gates[i].latch)));
-    for (uint32_t i = 0; i < SHARDS_ALL; i++)
+    for (uint32_t i = 0; i < SHARDS_ALL; i++) {
         keep(d, latch_owner(shm_load_acquire(&map->shards[i].latch)));
+        map_each_bucket(map, i, keep_bucket, d);
+    }
     keep(d, latch_owner(shm_load_acquire(&map->h->grow_latch)));
     keep(d, latch_owner(shm_load_acquire(&map->h->recovery_latch)));
 }

@@ -24,8 +24,9 @@
    Debug builds check it. See sync/README.md for what each guards. */
 enum rank {
     RANK_GATE = 1,
-    RANK_SHARD,    /* of keys */
-    RANK_ID,       /* shards of ids: leaves under a shard */
+    RANK_SHARD,    /* of keys: how many buckets it has */
+    RANK_BUCKET,   /* of keys */
+    RANK_ID,       /* shards of ids: leaves under a bucket */
     RANK_GROW,     /* leaf; system calls are made under it */
     RANK_RECOVERY, /* the leaf of leaves: under anything */
 };

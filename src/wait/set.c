@@ -88,7 +88,7 @@ static int refuse_same_id(struct set *set)
 
 /* The first refusal is the one that is told. With `all` the others are decided
    nevertheless: to queue is to know the last_due of each key. Two members of
-   one shard share its latch, and deciding the one may have dropped something:
+   one bucket share its latch, and deciding the one may have dropped something:
    so the other's scope looks anew. */
 static int decide_once(struct set *set, bool all)
 {
@@ -183,7 +183,7 @@ static int hold_one(struct set *set, struct member *m)
         return rc;
     ENQ_POINT("set.member_held");
     m->place.token = e->token;
-    if (likely(vacant || nobody_waits(&m->scope)))
+    if (likely(vacant || nobody_waits(&m->scope, e)))
         return 0;
     set->passes = set->passes || transition_may_let_pass(&m->scope, e);
     return transition_note_waiters(&m->scope, e);

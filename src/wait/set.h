@@ -3,8 +3,8 @@
  *
  * All or none: a set is decided, granted, queued and given up while the latches
  * of all its keys are held. Where no gate of its names is raised these are the
- * latches of its shards, by ascending number; else (or where a member is
- * generic) the gates' latches, each gate raised, and a shard's for each step.
+ * latches of their buckets, by ascending address; else (or where a member is
+ * generic) the gates' latches, each gate raised, and a bucket's for each step.
  *
  * A waiting set is one waiter: its members have one ticket, and stand with it
  * in the queue of each key, where they let nothing pass that may not. A step
@@ -27,14 +27,20 @@ struct member {
     struct scope scope;
 };
 
+/* Each once, though several members may be of it. */
+struct set_buckets {
+    unsigned n;
+    struct bucket *at[ENQ_SET_MAX];
+};
+
 struct set {
     struct session *s;
     struct thread *t;
     struct member *member;
     unsigned n;
-    uint64_t shards[SHARDS / 64];
-    bool generic; /* a member is */
-    bool wide;    /* as it was entered */
+    uint64_t shards[SHARDS / 64]; /* of its keys */
+    bool generic;                 /* a member is */
+    bool wide;                    /* as it was entered */
     bool lasting; /* a member outlives its process, be it for a delay */
     bool named;   /* a member's id is its caller's */
     bool crowded; /* two of its keys are of one shard, or the same */
@@ -44,6 +50,7 @@ struct set {
     uint64_t owner;  /* of all: its hash, or 0 */
     mono_t deadline;
     struct bypass bypass;
+    struct set_buckets buckets; /* whose latches are held: narrow */
     /* what the first refusal said: of which member, and what is in the way */
     unsigned refused;
     struct enq_blocker *blocker;

@@ -8,7 +8,7 @@
  * each other in a cycle.
  *
  * A thread that dies in here leaves latches that name it, and gates that are
- * raised once too often; recovery makes the shards anew, and stores what the
+ * raised once too often; recovery makes the buckets anew, and stores what the
  * gates' rings say (set_gates()). What it had placed so far is told by its
  * journal, or is over with its session.
  */
@@ -18,43 +18,74 @@
 
 #include "base/point.h"
 #include "lock/request.h"
-#include "store/page.h"
+#include "store/grow.h"
 
-/* The shards of a set as a bitmap: two members of one shard share its latch,
-   and the ascending walk is the order of the rank, without sorting 64 keys. */
-static uint32_t next_shard(const struct set *set, uint32_t i)
+/* In order of the addresses, which is that of their rank. */
+static void buckets_add(struct set_buckets *b, struct bucket *bucket)
 {
-    for (; i < SHARDS; i = (i | 63) + 1) {
-        uint64_t left = set->shards[i / 64] >> i % 64;
+    unsigned i = b->n;
 
-        if (left != 0)
-            return i + (uint32_t)__builtin_ctzll(left);
-    }
-    return SHARDS;
+    while (i > 0 && b->at[i - 1] > bucket)
+        i--;
+    if (i > 0 && b->at[i - 1] == bucket)
+        return;
+    memmove(&b->at[i + 1], &b->at[i], (b->n - i) * sizeof(struct bucket *));
+    b->at[i] = bucket;
+    b->n++;
 }
 
-/* True: one of them wants more buckets, a hint that is read under the latch. */
-static bool leave_shards(struct set *set, uint32_t end)
+static int find_buckets(struct set *set)
 {
-    struct shard *shards = set->s->map->shards;
-    uint32_t cramped = 0;
+    struct map *map = set->s->map;
+    int rc = 0;
 
-    enq_assert(end <= SHARDS);
-    for (uint32_t i = next_shard(set, 0); i < end; i = next_shard(set, i + 1)) {
-        cramped |= shards[i].cramped;
-        latch_release(set->t, &shards[i].latch);
+    set->buckets.n = 0;
+    EACH_MEMBER (m, set) {
+        while (unlikely(!spot_look_up(map, &m->scope.spot)) && rc == 0)
+            rc = spot_mend(map, &m->scope.spot);
+        if (unlikely(rc != 0))
+            return rc;
+        buckets_add(&set->buckets, m->scope.spot.bucket);
     }
-    return cramped != 0;
+    return 0;
 }
 
-/* Inside the latches, never before: see scope_enter_at(). Each gate's word is
-   ordered by the latch of its own member's shard. */
+/* Under the latches: see spot_is_current(). */
+static bool are_current(const struct set *set)
+{
+    EACH_MEMBER (m, set)
+        if (unlikely(!spot_is_current(set->s->map, &m->scope.spot)))
+            return false;
+    return true;
+}
+
+static void leave_buckets(struct set *set, unsigned n)
+{
+    enq_assert(n <= set->buckets.n);
+    while (n-- > 0)
+        latch_release(set->t, &set->buckets.at[n]->latch);
+}
+
+static int latch_buckets(struct set *set)
+{
+    for (unsigned i = 0; i < set->buckets.n; i++) {
+        int rc = latch_acquire(set->t, &set->buckets.at[i]->latch, RANK_BUCKET);
+
+        if (unlikely(rc != 0)) {
+            leave_buckets(set, i);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* Inside the latches, never before: see scope_enter_at(). */
 static bool any_raised(const struct set *set)
 {
     uint32_t raised = 0;
 
     EACH_MEMBER (m, set)
-        raised |= shm_load_acquire(&m->scope.gate->raised);
+        raised |= shm_load_fence(&m->scope.gate->raised);
     return raised != 0;
 }
 
@@ -63,25 +94,26 @@ static bool any_raised(const struct set *set)
 /* RAISED: the latches are not held, and the set goes the wide way. It does not
    come back to the narrow one if the gate is down by then: the wide way is
    right whether or not there is a generic entry, since it raises each gate
-   itself. */
-static int enter_shards(struct set *set)
+   itself. Each round that is repeated another thread has split a bucket. */
+static int enter_buckets(struct set *set)
 {
-    struct shard *shards = set->s->map->shards;
     int rc;
 
     enq_assert(!set->generic && set->t->n_held == 0);
-    for (uint32_t i = next_shard(set, 0); i < SHARDS;
-         i = next_shard(set, i + 1)) {
-        rc = latch_acquire(set->t, &shards[i].latch, RANK_SHARD);
-        if (unlikely(rc != 0)) {
-            leave_shards(set, i);
+    for (;;) {
+        rc = find_buckets(set);
+        if (likely(rc == 0))
+            rc = latch_buckets(set);
+        if (unlikely(rc != 0))
             return rc;
-        }
+        if (likely(are_current(set)))
+            break;
+        leave_buckets(set, set->buckets.n);
     }
-    /* Partner: scope_raise(), ordered by the latch of each of these shards. */
+    /* Partner: scope_raise(). */
     if (likely(!any_raised(set)))
         return 0;
-    leave_shards(set, SHARDS);
+    leave_buckets(set, set->buckets.n);
     return RAISED;
 }
 
@@ -121,10 +153,7 @@ static void leave_gates(struct set *set)
     }
 }
 
-/* Each is raised, and if it was down, drained, while its latch and those of
-   lower gates are held. A drain acquires the shards' latches one by one, and a
-   thread that holds one of those never waits for a gate: gates have the lower
-   rank. */
+/* Each is raised while its latch and those of lower gates are held. */
 static int enter_gates(struct set *set)
 {
     struct scope s = {.map = set->s->map, .t = set->t};
@@ -147,6 +176,19 @@ static int enter_gates(struct set *set)
     return 0;
 }
 
+/* A member may be an entry that is in the table already: see scope_pass(). */
+static int pass_buckets(struct set *set)
+{
+    int rc = 0;
+
+    EACH_MEMBER (m, set)
+        if (rc == 0 && m->ask.key.generic == 0)
+            rc = scope_pass(&m->scope);
+    if (rc != 0)
+        leave_gates(set);
+    return rc;
+}
+
 /* As scope_enter_at() begins one; the latches are the set's. All share what was
    learned of sets that may be passed, as all are one request. */
 static void begin_scope(struct set *set, struct member *m)
@@ -163,8 +205,8 @@ static void begin_scope(struct set *set, struct member *m)
 }
 
 /* The members' scopes look as if each had been entered by itself, so that the
-   steps of lock/ need not know of sets. In a wide set a member's shard is
-   acquired by each step (guard_enter()), as in any wide scope. */
+   steps of lock/ need not know of sets. In a wide set a member's bucket is
+   latched by each step (guard_enter()), as in any wide scope. */
 int set_enter(struct set *set)
 {
     int rc = RAISED;
@@ -173,13 +215,15 @@ int set_enter(struct set *set)
     EACH_MEMBER (m, set)
         begin_scope(set, m);
     if (likely(!set->generic))
-        rc = enter_shards(set);
+        rc = enter_buckets(set);
     set->wide = rc == RAISED;
     if (likely(rc != RAISED))
         return rc;
     rc = enter_gates(set);
     EACH_MEMBER (m, set)
         m->scope.wide = true;
+    if (rc == 0)
+        rc = pass_buckets(set);
     return rc;
 }
 
@@ -212,42 +256,47 @@ static void forget_own_wakes(struct set *set)
     t->n_wakes = kept;
 }
 
-/* Outside of all latches, as it may call the kernel. `cramped` is a hint, and
-   is read again here without the latch: a thread that has added buckets
-   meanwhile has wiped it out. */
+/* Outside of all latches, as it may call the kernel. */
 static void grow(struct set *set)
 {
     struct map *map = set->s->map;
 
     enq_assert(set->t->n_held == 0);
-    for (uint32_t i = next_shard(set, 0); i < SHARDS;
-         i = next_shard(set, i + 1))
-        if (unlikely(shm_load(&map->shards[i].cramped)))
-            page_add_segment(map, set->t, i);
-    EACH_MEMBER (m, set)
+    EACH_MEMBER (m, set) {
+        uint32_t shard = m->scope.spot.shard;
+
+        if (unlikely(shm_load(&map->shards[shard].cramped)))
+            index_grow(map, set->t, shard);
         if (unlikely(m->ask.id_bytes > 0))
             request_grow_ids(map, set->t, &m->ask);
+    }
+}
+
+static bool is_cramped(const struct set *set)
+{
+    uint32_t cramped = 0;
+
+    EACH_MEMBER (m, set)
+        cramped |= shm_load(&set->s->map->shards[m->scope.spot.shard].cramped);
+    return cramped != 0;
 }
 
 /* In this order, as in scope_leave(): wakes are system calls, and the threads
    that they wake want the latches. A death in between leaves waiters that were
    granted and sleep: they wake by the liveness word of a session that they
-   waited for, or by their tick (P3). Which shards of a wide set want buckets is
-   not known: each is asked. */
+   waited for, or by their tick (P3). */
 void set_leave(struct set *set)
 {
-    bool cramped = true;
-
     enq_assert(set_is_entered(set));
     if (unlikely(set->wide))
         leave_gates(set);
     else
-        cramped = leave_shards(set, SHARDS);
+        leave_buckets(set, set->buckets.n);
     ENQ_POINT("set.left");
     if (unlikely(set->t->n_wakes > 0)) {
         forget_own_wakes(set);
         scope_send_wakes(set->t);
     }
-    if (unlikely(cramped || set->named))
+    if (unlikely(set->named || is_cramped(set)))
         grow(set);
 }

@@ -29,8 +29,8 @@ static inline bool set_is_entered(const struct set *set)
 /*
  * On 0 the latches are held until set_leave(), and each member's scope is as
  * scope_enter() would leave it. No deadlock of latches: all of one rank are
- * acquired by ascending address, gates before shards. A wide set holds no
- * shard: each step acquires its own, one at a time. Faults: ENQ_ECORRUPT.
+ * acquired by ascending address, gates before buckets. A wide set holds no
+ * bucket: each step acquires its own, one at a time. Faults: ENQ_ECORRUPT.
  */
 int set_enter(struct set *set);
 
@@ -38,10 +38,9 @@ int set_enter(struct set *set);
 void set_leave(struct set *set);
 
 /* What the scope knows of its object may have changed since: by a step for
-   another member of the same shard, whose buckets may have moved. */
+   another member of the same bucket. */
 static inline void look_anew(struct member *m)
 {
-    m->scope.spot.bucket = NULL;
     m->scope.known = m->scope.vacant = false;
 }
 

@@ -74,7 +74,7 @@ static bool see_blocker(void *context, struct entry *e)
 
 /* Not a waiter that waits for this very owner: it may be overtaken (R7), so
    there is no edge. After the visit, not in it: to find out is a visit of its
-   own, and in a wide scope that acquires a shard's latch, which the first one
+   own, and in a wide scope that acquires a bucket's latch, which the first one
    holds. Of a lock set only what overlaps this key is known here; is_passed()
    in cycle.c asks for its other keys. */
 static int drop_excused(struct rivals *b)

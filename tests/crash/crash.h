@@ -272,6 +272,7 @@ void scene_end(struct scene *s);
 void scene_park(struct scene *s, bool park);
 /* Fills box->keys, if the plan names some of them. */
 void find_neighbours(struct scene *s, const struct plan *plan);
+void neighbours_are_looked_at(struct scene *s);
 
 const struct op *op_at(unsigned i);
 const struct op *op_named(const char *name);

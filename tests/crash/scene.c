@@ -191,7 +191,7 @@ static bool start_dead(struct scene *s, const struct plan *plan)
     v->k = 0;
     v->name = !inside                            ? NULL
         : strchr(plan->state->dead, ',') != NULL ? "set.member_held"
-                                                 : "lock.shard_locked";
+                                                 : "lock.latched";
     v->stays = inside;
     v->owner = "d";
     v->all_threads = false;
@@ -316,6 +316,7 @@ static bool set_scene(struct scene *s, const struct plan *plan)
         complain(s->box, "the holder cannot hold: %s", enq_why());
         return false;
     }
+    neighbours_are_looked_at(s);
     s->box->held = s->teller.g[0].handle;
     if (!start_dead(s, plan))
         return false;

@@ -60,6 +60,7 @@ static int lock_neighbours(struct actor *a, unsigned n)
 {
     int rc = 0;
 
+    n = n < a->box->n_keys ? n : a->box->n_keys - 1; /* the last is x */
     for (unsigned i = 0; i < n && rc == 0; i++)
         rc = enq_lock(a->e,
             ENQ_REQ(.name = NAME, .key = {a->box->keys[i]}, .owner = a->owner,

@@ -41,7 +41,7 @@ static const struct pairing {
     {"unlock", 'g', NULL, "+Xat", 2},
     {"unlock-id", 'e', NULL, "+X@t", 2},
     {"grant-all", 'e', NULL, "+Xat", 2},
-    {"lock-X", 'q', "lock.shard_locked", "Z", 3},
+    {"lock-X", 'q', "lock.latched", "Z", 3},
     {"lock-id", 'g', "lock.linked", "Z", 3},
     {"lock-X-wide", 'e', "gate.linked", "Z", 3},
     {"unlock", 'e', "unlock.unlinked", "Z", 3},

@@ -28,7 +28,7 @@ static const struct state states[] = {
     {'P', "dead-large", "", "", "+ObL", ""},
     {'l', "spilled", "$12", "", "", ""},
     {'L', "spilled-more", "$24", "", "", ""},
-    {'c', "crowded", "$192", "", "", ""},
+    {'c', "crowded", "$255", "", "", ""},
     {'k', "cycle", "+Xai0", "", "", ""},
     {'y', "delayed", "", "", "+Xad", ""},
     {'1', "heard-X", "", "", "", "E;+Xai"},

@@ -276,7 +276,7 @@ static int take_what_the_dead_held(void *arg)
     return 0;
 }
 
-static const char *const inside[] = {"lock.shard_locked", "lock.linked",
+static const char *const inside[] = {"lock.latched", "lock.linked",
     "lock.granted", "unlock.unlinked", "grant.before_wake"};
 
 static int latches_are_recovered(void *nothing)

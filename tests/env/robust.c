@@ -115,8 +115,7 @@ static void a_latch_of_who_holds_2048_mutexes_is_recovered(void)
 static void a_latch_of_who_holds_5000_mutexes_is_recovered(void)
 {
     expect_noticed(&(struct stage){.after = 5000, .point = "lock.granted"});
-    expect_noticed(&(struct stage){
-        .after = 5000, .point = "lock.shard_locked"});
+    expect_noticed(&(struct stage){.after = 5000, .point = "lock.latched"});
 }
 
 static void locks_of_who_unmapped_a_locked_mutex_end_with_him(void)

@@ -62,9 +62,8 @@ static int take_all_and_die(void *arg)
     return 1;
 }
 
-static const char *const points[] = {NULL, "lock.entry_taken",
-    "lock.shard_locked", "lock.linked", "lock.granted", "unlock.unlinked",
-    "grant.before_wake"};
+static const char *const points[] = {NULL, "lock.entry_taken", "lock.latched",
+    "lock.linked", "lock.granted", "unlock.unlinked", "grant.before_wake"};
 
 static void P5_tokens_grow_over_crashes_at_every_step_of_a_grant(void)
 {

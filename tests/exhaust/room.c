@@ -143,7 +143,7 @@ static void full_and_not(void)
     unsigned n = 0;
     int rc;
 
-    make_fs("size=16m");
+    make_fs("size=32m");
     want(ENQ_OK, try_open(&e, 0));
     want(ENQ_OK, lock_x(e, "kept", &g));
     for (int round = 0; round < 20; round++) {

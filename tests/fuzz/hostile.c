@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "lib/latches.h"
 #include "lock/hold.h"
 #include "populate.h"
 #include "recovery/check.h"
@@ -219,7 +220,7 @@ static void leave_half_a_set(struct play *p)
     slot->set_of = e->session;
     slot->set = e->ticket != 0 ? e->ticket : 7;
     e->ticket = slot->set;
-    map->shards[shard_of_hash(e->hash)].latch = slot->ref;
+    bucket_of_entry(map, e)->latch = slot->ref;
 }
 
 static void with_set(struct play *p, uint8_t what)

@@ -42,6 +42,16 @@ static void want_zero(uint64_t value, const char *what, uint32_t of)
             (unsigned long long)value);
 }
 
+static bool check_bucket(void *context, uint32_t shard, struct bucket *bucket)
+{
+    (void)context;
+    want_zero(bucket->latch, "bucket latch", shard);
+    want_zero(bucket->more, "spilled", shard);
+    for (unsigned i = 0; i < BUCKET_SLOTS; i++)
+        want_zero(bucket->tag[i], "slot", shard);
+    return true;
+}
+
 static void check_words(const struct map *map)
 {
     for (uint32_t i = 0; i < GATES; i++) {
@@ -52,8 +62,7 @@ static void check_words(const struct map *map)
     }
     for (uint32_t i = 0; i < SHARDS_ALL; i++) {
         want_zero(map->shards[i].latch, "shard latch", i);
-        want_zero(map->shards[i].n_objects, "n_objects", i);
-        want_zero(map->shards[i].n_waiting, "n_waiting", i);
+        map_each_bucket(map, i, check_bucket, NULL);
     }
     want_zero(map->h->grow_latch, "grow latch", 0);
     want_zero(map->h->recovery_latch, "recovery latch", 0);

@@ -46,13 +46,20 @@ static bool attach(void)
     return true;
 }
 
+static bool start_tokens(void *base, uint32_t shard, struct bucket *bucket)
+{
+    bucket->token = *(const uint64_t *)base;
+    sim.map->shards[shard].ceiling = bucket->token;
+    return true;
+}
+
 /* Nothing of this run may tell it from another. */
 static void forget_the_run(struct seg_header *h)
 {
     h->hash_seed = UINT64_C(0x5eed);
     h->token_base = 1000;
-    for (unsigned i = 0; i < SHARDS_ALL; i++)
-        sim.map->shards[i].token = h->token_base;
+    for (unsigned i = 0; i < SHARDS; i++)
+        map_each_bucket(sim.map, i, start_tokens, &h->token_base);
     for (unsigned i = 0; i < GATES; i++)
         sim.map->gates[i].token = h->token_base;
     sim.map->hash_seed = h->hash_seed;

@@ -10,6 +10,7 @@
 
 #include "api/attachment.h"
 #include "async/started.h"
+#include "lib/latches.h"
 #include "store/notify.h"
 #include "sync/latch.h"
 #include "sync/life.h"
@@ -140,7 +141,7 @@ static void notify_of(struct enq *e, const char *owner)
 
 static uint32_t *word_of(struct enq *e, const char *owner)
 {
-    return &e->map->shards[shard_of_hash(entry_of(e, owner)->hash)].latch;
+    return &bucket_of_entry(e->map, entry_of(e, owner))->latch;
 }
 
 static void *start_and_cancel(void *arg)

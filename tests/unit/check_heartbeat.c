@@ -5,6 +5,7 @@
 
 #include "api/attachment.h"
 #include "async/heartbeat.h"
+#include "lib/latches.h"
 #include "sync/latch.h"
 #include "told.h"
 
@@ -133,11 +134,7 @@ TEST(a_heartbeat_goes_with_its_lock)
 
 static uint32_t *word_of(struct enq *e, enq_handle handle)
 {
-    uint64_t state;
-    struct entry *entry = entry_of_handle(e->map, handle, &state);
-
-    ck_assert_ptr_nonnull(entry);
-    return &e->map->shards[shard_of_hash(entry->hash)].latch;
+    return latch_of_handle(e->map, handle);
 }
 
 /* The helper thread waits for the word to renew a lock that has run out, and

@@ -104,7 +104,7 @@ TEST(a_file_system_that_fills_up_is_an_error_and_room_helps)
     struct enq *e;
     int rc;
 
-    mount_own("size=2500k", 0);
+    mount_own("size=2000k", 0);
     e = unit_open();
     n = fill(e, 0, &rc);
     ck_assert_int_eq(rc, -ENOSPC);

@@ -149,7 +149,7 @@ TEST(who_lives_is_not_reclaimed)
 
 TEST(whom_a_latch_names_is_kept_until_it_is_recovered)
 {
-    uint32_t *words[] = {NULL, NULL, NULL, NULL, NULL};
+    uint32_t *words[] = {NULL, NULL, NULL, NULL, NULL, NULL};
 
     attach();
     words[0] = &map->gates[GATES - 1].latch;
@@ -157,6 +157,7 @@ TEST(whom_a_latch_names_is_kept_until_it_is_recovered)
     words[2] = &map->shards[SHARDS_ALL - 1].latch;
     words[3] = &map->h->grow_latch;
     words[4] = &map->h->recovery_latch;
+    words[5] = &at_bucket(map, SHARDS - 1, BUCKETS_FIRST - 1)->latch;
     for (uint32_t i = 0; i < LENGTH(words); i++)
         *words[i] = one_dead(10 + i) | (i % 2 ? LATCH_WAITERS : 0);
     one_dead(9);
@@ -192,12 +193,12 @@ TEST(a_keeper_is_kept_while_one_is_left_that_it_kept)
     one_dead(12);
     map->threads[11].keeper = keeper;
     map->threads[12].keeper = keeper;
-    map->shards[3].latch = map->threads[12].ref;
+    at_bucket(map, 3, 2)->latch = map->threads[12].ref;
     ck_assert_uint_eq(reclaim_threads(map), 1);
     ck_assert(!is_free(10));
     ck_assert(is_free(11));
     ck_assert(!is_free(12));
-    map->shards[3].latch = 0;
+    at_bucket(map, 3, 2)->latch = 0;
     ck_assert_uint_eq(reclaim_threads(map), 2);
     keeper = one_dead(10);
     me->slot->keeper = keeper; /* which lives on for a moment */

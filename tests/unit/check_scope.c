@@ -11,6 +11,7 @@
 
 #include "api/attachment.h"
 #include "base/point.h"
+#include "lib/latches.h"
 #include "recovery/recover.h"
 #include "sync/hooks.h"
 #include "unit.h"
@@ -195,13 +196,7 @@ static int work(void *arg)
 
 static struct gate *gate;
 
-static void all_shards_are_of(struct map *map, uint32_t word)
-{
-    for (uint32_t i = 0; i < SHARDS; i++)
-        map->shards[i].latch = word;
-}
-
-/* Frees the gate; but somebody dies in each shard meanwhile, and of these
+/* Frees the gate; but somebody dies in each bucket meanwhile, and of these
    nothing can be made anew. */
 static int recovers_once(struct map *map, struct thread *t)
 {
@@ -209,11 +204,11 @@ static int recovers_once(struct map *map, struct thread *t)
     if (gate->latch != NOBODY)
         return ENQ_ECORRUPT;
     gate->latch = 0;
-    all_shards_are_of(map, NOBODY);
+    latch_all_buckets(map, NOBODY);
     return 0;
 }
 
-/* Beside a generic lock a concrete one needs its shard's word, too. */
+/* Beside a generic lock a concrete one needs its bucket's latch, too. */
 static const struct {
     enum enq_mode mode;
     int64_t wait_ms;
@@ -227,7 +222,7 @@ static struct gate *gate_of(const struct enq *e, enq_handle handle)
                                            ->name_hash)];
 }
 
-TEST(whose_shard_cannot_be_had_is_neither_granted_nor_in_the_queue)
+TEST(whose_bucket_cannot_be_had_is_neither_granted_nor_in_the_queue)
 {
     struct enq_stats stats = {.size = sizeof(stats)};
     struct enq *e = unit_open();
@@ -243,8 +238,8 @@ TEST(whose_shard_cannot_be_had_is_neither_granted_nor_in_the_queue)
                 .owner = "other", .wait_ms = guarded[_i].wait_ms),
             &g));
     for (uint32_t i = 0; i < SHARDS; i++)
-        ck_assert_uint_eq(e->map->shards[i].latch, NOBODY);
-    all_shards_are_of(e->map, 0);
+        ck_assert_uint_eq(at_bucket(e->map, i, 0)->latch, NOBODY);
+    latch_all_buckets(e->map, 0);
     hooks.recover = recover;
     want(ENQ_OK, enq_stat(e, &stats));
     ck_assert_uint_eq(stats.held, 1);
@@ -309,21 +304,16 @@ static void change_in_all_ways(struct enq *e, struct enq *before)
 }
 
 /* The gate, which it holds as well, keeps out those of its own name only. */
-TEST(beside_a_generic_lock_whatever_changes_one_holds_its_shards_latch)
+TEST(beside_a_generic_lock_whatever_changes_one_holds_its_buckets_latch)
 {
     struct enq *e = unit_open();
     struct enq_grant wide, g;
-    uint64_t state;
 
     want(ENQ_OK,
         enq_lock(e, ENQ_REQ(.name = "n", .key = {"g", "@"}, .mode = ENQ_MODE_S),
             &wide));
     want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_S, &g));
-    change.word =
-        &e->map
-             ->shards[shard_of_hash(entry_of_handle(e->map, g.handle, &state)
-                                        ->hash)]
-             .latch;
+    change.word = latch_of_handle(e->map, g.handle);
     want(ENQ_OK, enq_unlock(e, g.handle, g.token));
     point_hook = see_change;
     change_in_all_ways(e, unit_open());
@@ -377,9 +367,9 @@ int main(void)
     ADD(a_generic_request_sees_the_one_lock_in_its_way);
     ADD(names_that_share_a_gate_do_not_conflict);
     ADD(keys_with_the_same_digest_do_not_conflict);
-    ADD_LOOP(whose_shard_cannot_be_had_is_neither_granted_nor_in_the_queue,
+    ADD_LOOP(whose_bucket_cannot_be_had_is_neither_granted_nor_in_the_queue,
         LENGTH(guarded));
-    ADD(beside_a_generic_lock_whatever_changes_one_holds_its_shards_latch);
+    ADD(beside_a_generic_lock_whatever_changes_one_holds_its_buckets_latch);
     ADD(generic_and_concrete_locks_exclude_each_other_between_processes);
     ADD(tokens_grow_over_concrete_and_generic_grants);
     return unit_end();

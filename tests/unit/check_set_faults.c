@@ -6,10 +6,10 @@
 #include <sys/mman.h>
 
 #include "api/attachment.h"
+#include "lib/latches.h"
 #include "party.h"
 #include "recovery/recover.h"
 #include "sync/hooks.h"
-#include "sync/sys.h"
 
 /* --- one lock, waited for in a thread --- */
 
@@ -402,7 +402,7 @@ TEST(a_latch_that_cannot_be_recovered_is_said_of_the_set)
 {
     struct enq *e = unit_open();
     struct enq_grant g = holds(e, "A", "a", ENQ_MODE_X);
-    uint32_t *word = &e->map->shards[shard_of(e, g.handle)].latch;
+    uint32_t *word = latch_of_handle(e->map, g.handle);
     struct party p;
 
     frees(e, &g);
@@ -417,7 +417,7 @@ TEST(a_latch_that_cannot_be_recovered_is_said_of_the_set)
 }
 
 /* A lock whose heartbeat has the helper thread stand still, under the word of
-   another shard than those of a and b. */
+   another bucket than those of a and b. */
 static struct enq_grant halts_the_helper(struct enq *e,
     const uint32_t shards[2])
 {

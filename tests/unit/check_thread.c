@@ -298,7 +298,7 @@ static int hold_many_and_a_latch(void *arg)
         pthread_mutex_init(&own[i], &attr);
         pthread_mutex_lock(&own[i]);
     }
-    latch_acquire(t, &e->map->shards[5].latch, RANK_SHARD);
+    latch_acquire(t, &at_bucket(e->map, 5, 0)->latch, RANK_BUCKET);
     shm_store_release((uint32_t *)arg, t->ref);
     for (;;)
         pause();
@@ -319,8 +319,8 @@ TEST(who_holds_too_many_robust_mutexes_is_noticed_by_its_keeper)
     ck_assert(!liveness_is_dead(*liveness_word(&at_thread(e->map, *ref)
                                                     ->life)));
     eventually(thread_is_dead(e->map, *ref));
-    want(0, latch_acquire(t, &e->map->shards[5].latch, RANK_SHARD));
-    latch_release(t, &e->map->shards[5].latch);
+    want(0, latch_acquire(t, &at_bucket(e->map, 5, 0)->latch, RANK_BUCKET));
+    latch_release(t, &at_bucket(e->map, 5, 0)->latch);
     eventually(shm_load(&at_thread(e->map, *ref)->ref) != *ref);
     ck_assert_uint_le(unit_stats(e).threads, 2);
     enq_close(e);
