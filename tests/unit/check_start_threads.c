@@ -26,6 +26,8 @@ struct member {
     uint64_t dice;
 };
 
+#define ENOUGH 50 /* pending */
+
 static void begin(struct team *team, struct member *m, void *(*f)(void *),
     uint64_t seed)
 {
@@ -61,7 +63,10 @@ static void *start_and_cancel(void *arg)
     struct enq_grant g;
     uint64_t ticket;
 
-    for (int i = 0; i < ROUNDS; i++) {
+    /* more, where the others have not even begun by then */
+    for (int i = 0;
+         i < ROUNDS || (i < 100 * ROUNDS && shm_load(&team->pending) < ENOUGH);
+         i++) {
         int rc = enq_start(team->e,
             ENQ_REQ(.name = "n", .key = {a_field(m)}, .mode = a_mode(m),
                 .wait_ms = 1 + (int64_t)(unit_random(&m->dice) % 50),
