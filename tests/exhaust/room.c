@@ -143,10 +143,10 @@ static void full_and_not(void)
     unsigned n = 0;
     int rc;
 
-    make_fs("size=32m");
+    make_fs("size=16m");
     want(ENQ_OK, try_open(&e, 0));
     want(ENQ_OK, lock_x(e, "kept", &g));
-    for (int round = 0; round < 20; round++) {
+    for (int round = 0; round < 10; round++) {
         char name[16];
 
         snprintf(name, sizeof(name), "round-%d", round);
