@@ -187,7 +187,7 @@ HOT void scope_leave(struct scope *s)
     struct shard *shard = &s->map->shards[s->spot.shard];
 
     enq_assert(scope_is_entered(s));
-    if (unlikely(s->wide || s->t->n_wakes > 0 || shard->cramped)) {
+    if (unlikely(s->wide || s->t->n_wakes > 0 || shm_load(&shard->cramped))) {
         scope_leave_slow(s);
         return;
     }
