@@ -214,13 +214,16 @@ static void leave_half_a_set(struct play *p)
     struct thread_slot *slot = p->a->dead;
     uint64_t state;
     struct entry *e = entry_of_handle(map, some_handle(p), &state);
+    struct bucket *bucket;
 
     if (e == NULL)
         return;
     slot->set_of = e->session;
     slot->set = e->ticket != 0 ? e->ticket : 7;
     e->ticket = slot->set;
-    bucket_of_entry(map, e)->latch = slot->ref;
+    bucket = bucket_of_entry(map, e);
+    if (bucket != NULL) /* the shard may be damaged */
+        bucket->latch = slot->ref;
 }
 
 static void with_set(struct play *p, uint8_t what)
