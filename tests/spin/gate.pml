@@ -2,22 +2,28 @@
  * gate.pml - generic and concrete requests of one name (src/lock/scope.[ch],
  * links.c: links_add_generic, links_remove_generic; recover.c: set_gates).
  *
- * Two shards with a key each; a generic request overlaps both. N threads, each
- * concrete (in shard HOME(i)) or generic (GENERIC, a bit each), ROUNDS times:
- * ask, hold if nothing is in the way, give back. The gate's latch, the shards'
- * latches, `raised`, and what recover() makes of them are as in the code; so is
- * each load and store of `raised`. What is linked is what can be seen: an
- * entry is in `ring[shard]` or in `generic` until it is unlinked, and true is
- * `held` alone. DEATHS times a thread dies at any step; the next that wants its
- * latch recovers (latch.pml proves that one does), in the order of rebuild().
+ * Two shards of one bucket, with a key each; a generic request overlaps both. N
+ * threads, each concrete (in bucket HOME(i)) or generic (GENERIC, a bit each),
+ * ROUNDS times: ask, hold if nothing is in the way, give back. The gate's latch,
+ * the shards' and the buckets', SHARD_EMPTY, `raised`, `remade`, and what
+ * recover() makes of them are as in the code; so is the order in which a scan
+ * and a request load and store them, each sequentially consistent. What is
+ * linked is what can be seen: an entry is in `ring[bucket]` or in `generic`
+ * until it is unlinked, and true is `held` alone. DEATHS times a thread dies at
+ * any step; the next that wants its latch recovers (latch.pml proves that one
+ * does), in the order of rebuild(); MORTAL says which may.
  *
- * BUG_1  raised after the visit of the shards
- * BUG_2  the shards are not drained
- * BUG_3  enter_concrete() reads the gate before it takes the shard's latch
+ * BUG_1  raised after the visit of the buckets
+ * BUG_2  a scan looks at what is in a bucket, and not at its latch
+ * BUG_3  enter_concrete() reads the gate before it takes the bucket's latch
  * BUG_4  the gate's latch is freed before `raised` is set
  * BUG_5  a wide scope does not keep the gate raised for itself
  * BUG_6  set_gates() lowers the gate to zero first
  * BUG_7  recover() leaves `raised` as it is
+ * BUG_8  a request does not look under its latch whether the shard is empty
+ * BUG_9  a shard is said to be empty after the look, not before
+ * BUG_10 a bucket may be made anew while a scan looks at it
+ * BUG_11 recover() leaves a shard empty whose scan died
  */
 #ifndef N
 #define N 3
@@ -32,23 +38,30 @@
 #define DEATHS 1
 #endif
 
+#ifndef MORTAL
+#define MORTAL 15 /* which may die, a bit each */
+#endif
+
 #define HAS(set, i) ((set) >> (i) & 1)
 #define BIT(i) (1 << (i))
 #define IS_GENERIC HAS(GENERIC, me)
 #define HOME(i) ((i) & 1)
 #define IN(s) (BIT(0) << (s))
-/* concrete threads of shard s */
+/* concrete threads of bucket s */
 #define OF(s) ((s) == 0 -> 5 & ~GENERIC : 10 & ~GENERIC)
 
-byte gate, shard[2];   /* latches: thread + 1 */
+byte gate, shard[2], bucket[2]; /* latches: thread + 1, or NOBODY */
+bit vacant[2];                  /* SHARD_EMPTY */
+byte remade;
 short raised;
 byte ring[2], generic; /* derived: which are linked */
-byte n_objects[2];
 byte held;             /* true: state is HELD */
 byte kill, dead;
 byte left = DEATHS;
 
-#define DEAD(latch) ((latch) != 0 && HAS(dead, (latch) - 1))
+#define NOBODY 9
+#define DEAD(latch)                                                            \
+    ((latch) == NOBODY || ((latch) != 0 && HAS(dead, (latch) - 1)))
 
 /* recover.c: rebuild() for those latches that a dead thread holds. In the order of
    the code, as a holder of other latches goes on beside it; atomic but for
@@ -57,22 +70,47 @@ inline recover()
 {
     atomic {
         recovery == 0 -> recovery = 1;
+        noted = 0;
         i = 0;
         do
         :: i < 2 ->
             if
-            :: DEAD(shard[i]) ->
-                ring[i] = held & OF(i);
-                n_objects[i] = (ring[i] != 0)
+            :: DEAD(bucket[i]) -> bucket[i] = NOBODY; noted = noted | IN(i)
             :: else
             fi;
             i++
         :: else -> break
         od;
+        freed = DEAD(shard[0]) | DEAD(shard[1]) << 1;
         i = 0;
         gated = DEAD(gate);
         if
         :: gated -> generic = held & GENERIC
+        :: else
+        fi;
+        if
+        :: noted -> remade++
+        :: else
+        fi
+    };
+    /* clear_derived(), of which a scan sees what it sees */
+    atomic {
+        if
+        :: HAS(noted, 0) -> ring[0] = 0
+        :: else
+        fi;
+        if
+        :: HAS(noted, 1) -> ring[1] = 0
+        :: else
+        fi
+    };
+    atomic {
+        if
+        :: HAS(noted, 0) -> ring[0] = held & OF(0)
+        :: else
+        fi;
+        if
+        :: HAS(noted, 1) -> ring[1] = held & OF(1)
         :: else
         fi
     };
@@ -97,20 +135,38 @@ inline recover()
     :: else
     fi;
 #endif
-    /* free_dead_latches(): shards, then the gate */
-    if
-    :: DEAD(shard[0]) -> shard[0] = 0
-    :: else
-    fi;
-    if
-    :: DEAD(shard[1]) -> shard[1] = 0
-    :: else
-    fi;
+    /* free_dead_latches(): buckets and shards, then the gate */
+    atomic {
+        if
+        :: HAS(noted, 0) -> bucket[0] = 0
+        :: else
+        fi;
+        if
+        :: HAS(noted, 1) -> bucket[1] = 0
+        :: else
+        fi
+    };
+    atomic {
+        i = 0;
+        do
+        :: i < 2 ->
+            if
+            :: HAS(freed, i) ->
+#ifndef BUG_11
+                vacant[i] = 0;
+#endif
+                shard[i] = 0
+            :: else
+            fi;
+            i++
+        :: else -> break
+        od
+    };
     if
     :: gated && DEAD(gate) -> gate = 0
     :: else
     fi;
-    atomic { gated = 0; recovery = 0 }
+    atomic { gated = 0; noted = 0; freed = 0; recovery = 0 }
 }
 
 bit recovery;
@@ -130,33 +186,31 @@ inline latch_release(w)
 
 /* --- scope.c --- */
 
-inline drain_shards()
+/* spot_latch(): the shard is looked at before its bucket is latched, and again
+   under the latch, before `raised` is read */
+inline spot_latch(b)
 {
-#ifndef BUG_2
-    latch_acquire(shard[0]);
-    latch_release(shard[0]);
-    latch_acquire(shard[1]);
-    latch_release(shard[1])
+    do
+    :: true ->
+        vacant[b] = 0;
+        latch_acquire(bucket[b]);
+#ifndef BUG_8
+        if
+        :: vacant[b] -> latch_release(bucket[b])
+        :: else -> break
+        fi
 #else
-    skip
+        break
 #endif
+    od
 }
 
 inline enter_wide()
 {
     latch_acquire(gate);
     wide = 1;
-#ifdef BUG_1
-    drain_shards();
+#if !defined(BUG_1) && !defined(BUG_5)
     raised++
-#elif defined(BUG_5)
-    drain_shards()
-#else
-    raised++;
-    if
-    :: raised == 1 -> drain_shards()
-    :: else
-    fi
 #endif
 }
 
@@ -169,27 +223,32 @@ inline leave_wide()
     latch_release(gate)
 }
 
-/* enter_if_raised() within */
+/* enter_if_raised() within, and scope_pass() */
 inline enter_concrete()
 {
     do
     :: true ->
 #ifdef BUG_3
         down = (raised == 0);
-        latch_acquire(shard[HOME(me)]);
+        spot_latch(HOME(me));
 #else
-        latch_acquire(shard[HOME(me)]);
+        spot_latch(HOME(me));
         down = (raised == 0);
 #endif
         if
         :: down -> break
         :: else
         fi;
-        latch_release(shard[HOME(me)]);
+        latch_release(bucket[HOME(me)]);
         latch_acquire(gate);
         if
         :: raised == 0 -> latch_release(gate)
-        :: else -> wide = 1; raised++; break
+        :: else ->
+            wide = 1;
+            raised++;
+            spot_latch(HOME(me));
+            latch_release(bucket[HOME(me)]);
+            break
         fi
     od
 }
@@ -206,8 +265,76 @@ inline leave()
 {
     if
     :: wide -> leave_wide()
-    :: else -> latch_release(shard[HOME(me)])
+    :: else -> latch_release(bucket[HOME(me)])
     fi
+}
+
+/* may_skip(), see_bucket() */
+inline scan_bucket(b)
+{
+#ifdef BUG_2
+    some = ring[b] != 0;
+#else
+    some = bucket[b] != 0;
+    if
+    :: !some -> some = ring[b] != 0
+    :: else
+    fi;
+#ifndef BUG_10
+    if
+    :: !some -> some = (remade != version)
+    :: else
+    fi;
+#endif
+#endif
+    if
+    :: some ->
+        latch_acquire(bucket[b]);
+        seen = seen | ring[b];
+        latch_release(bucket[b])
+    :: else
+    fi
+}
+
+/* say_if_empty() */
+inline say_if_empty(b)
+{
+#ifdef BUG_9
+    if
+    :: bucket[b] == 0 ->
+        if
+        :: ring[b] == 0 -> vacant[b] = 1
+        :: else
+        fi
+    :: else
+    fi
+#else
+    vacant[b] = 1;
+    if
+    :: bucket[b] != 0 -> vacant[b] = 0
+    :: else ->
+        if
+        :: ring[b] != 0 -> vacant[b] = 0
+        :: else
+        fi
+    fi
+#endif
+}
+
+inline see_shard(b)
+{
+    latch_acquire(shard[b]);
+    if
+    :: vacant[b] -> skip
+    :: else ->
+        scan_bucket(b);
+        if
+        :: !some -> say_if_empty(b)
+        :: else
+        fi;
+        some = 0
+    fi;
+    latch_release(shard[b])
 }
 
 /* scope_visit(): visit_wide(), or the object's own ring */
@@ -219,36 +346,30 @@ inline visit()
         seen = generic;
         if
         :: !IS_GENERIC ->
-            latch_acquire(shard[HOME(me)]);
+            spot_latch(HOME(me));
             seen = seen | ring[HOME(me)];
-            latch_release(shard[HOME(me)])
+            latch_release(bucket[HOME(me)])
         :: else ->
-            /* n_objects is read without the latch */
-            if
-            :: n_objects[0] > 0 ->
-                latch_acquire(shard[0]);
-                seen = seen | ring[0];
-                latch_release(shard[0])
-            :: else
-            fi;
-            if
-            :: n_objects[1] > 0 ->
-                latch_acquire(shard[1]);
-                seen = seen | ring[1];
-                latch_release(shard[1])
-            :: else
-            fi
+            version = remade;
+            see_shard(0);
+            see_shard(1)
         fi
     fi;
+#ifdef BUG_1
+    if
+    :: IS_GENERIC -> raised++
+    :: else
+    fi;
+#endif
     /* entry_over(): of the dead nothing is in the way */
-    atomic { busy = (seen & held & ~dead) != 0; seen = 0 }
+    atomic { busy = (seen & held & ~dead) != 0; seen = 0; version = 0 }
 }
 
 /* links.h: guard_enter(), guard_leave() */
 inline guard_enter()
 {
     if
-    :: wide && !IS_GENERIC -> latch_acquire(shard[HOME(me)])
+    :: wide && !IS_GENERIC -> spot_latch(HOME(me))
     :: else
     fi
 }
@@ -256,7 +377,7 @@ inline guard_enter()
 inline guard_leave()
 {
     if
-    :: wide && !IS_GENERIC -> latch_release(shard[HOME(me)])
+    :: wide && !IS_GENERIC -> latch_release(bucket[HOME(me)])
     :: else
     fi
 }
@@ -269,7 +390,6 @@ inline link()
     :: else ->
         copy = ring[HOME(me)];
         ring[HOME(me)] = copy | BIT(me);
-        n_objects[HOME(me)] = 1;
         copy = 0
     fi
 }
@@ -281,7 +401,6 @@ inline unlink()
     :: else ->
         copy = ring[HOME(me)];
         ring[HOME(me)] = copy & ~BIT(me);
-        n_objects[HOME(me)] = (ring[HOME(me)] != 0);
         copy = 0
     fi
 }
@@ -297,8 +416,8 @@ inline no_two()
 
 proctype Thread(byte me)
 {
-    byte i, rounds, seen, copy;
-    bit wide, down, busy, gated;
+    byte i, rounds, seen, copy, noted, freed, version;
+    bit wide, down, busy, gated, some;
 
     {
         do
@@ -313,6 +432,12 @@ proctype Thread(byte me)
                 guard_leave();
                 leave();
                 enter();
+#ifdef BUG_1
+                if
+                :: IS_GENERIC -> raised++
+                :: else
+                fi;
+#endif
                 guard_enter();
                 unlink();
                 held = held & ~BIT(me);
@@ -327,15 +452,15 @@ proctype Thread(byte me)
         false
     } unless {
         atomic {
-            HAS(kill, me) && !gated ->
+            HAS(kill, me) && !gated && !noted && !freed ->
             dead = dead | BIT(me);
             i = 0; rounds = 0; seen = 0; wide = 0; down = 0; busy = 0;
-            copy = 0
+            copy = 0; some = 0; version = 0
         }
     }
 }
 
-#define MAY_DIE(p) (left > 0 && !HAS(kill, p))
+#define MAY_DIE(p) (left > 0 && !HAS(kill, p) && HAS(MORTAL, p))
 
 proctype Killer()
 {
@@ -355,12 +480,15 @@ proctype Rest()
 {
     timeout ->
     if
-    :: gate == 0 && shard[0] == 0 && shard[1] == 0 ->
+    :: gate == 0 && shard[0] == 0 && shard[1] == 0 && bucket[0] == 0 &&
+        bucket[1] == 0 ->
         assert((held & ~dead) == 0 && (ring[0] & ~dead) == 0 &&
             (ring[1] & ~dead) == 0 && (generic & ~dead) == 0);
         assert(raised == HAS(generic, 0) + HAS(generic, 1) +
             HAS(generic, 2) + HAS(generic, 3))
-    :: else -> assert(DEAD(gate) || DEAD(shard[0]) || DEAD(shard[1]))
+    :: else ->
+        assert(DEAD(gate) || DEAD(shard[0]) || DEAD(shard[1]) ||
+            DEAD(bucket[0]) || DEAD(bucket[1]))
     fi
 }
 

@@ -43,6 +43,7 @@ runs() {
 	bug hand -DBUG_9
 	holds gate
 	holds gate -DGENERIC=6
+	holds gate -DN=4 -DGENERIC=8 -DROUNDS=1 -DMORTAL=4
 	bug gate -DBUG_1
 	bug gate -DBUG_2
 	bug gate -DBUG_3
@@ -50,6 +51,10 @@ runs() {
 	bug gate -DBUG_5
 	bug gate -DBUG_6 -DGENERIC=6
 	bug gate -DBUG_7 -DROUNDS=1
+	bug gate -DBUG_8
+	bug gate -DBUG_9
+	bug gate -DBUG_10 -DN=4 -DGENERIC=8 -DROUNDS=1 -DMORTAL=4
+	bug gate -DBUG_11 -DGENERIC=6
 	holds promote
 	bug promote -DBUG_1
 	bug promote -DBUG_2
@@ -120,6 +125,10 @@ shapes() {
     cat <<-'END'
 	latch|free_dead_latches|recovery/recover.c|if (bit(r->shards, i))|BUG_1
 	latch|latch_release|sync/latch.h|shm_swap(latch, 0);|BUG_5
+	gate|may_skip|lock/scope.c|if (shm_load_fence(&bucket->latch) != 0|BUG_2
+	gate|say_if_empty|lock/scope.c|shm_or(n_buckets, SHARD_EMPTY);|BUG_9
+	gate|may_skip|lock/scope.c|return shm_load(&map->h->remade) == remade;|BUG_10
+	gate|free_shard|recovery/recover.c|shm_and(&shard->n_buckets, ~SHARD_EMPTY);|BUG_11
 	hand|blockers_leave_to_ahead|wait/blockers.c|b->until = mono_min(deadline, mono_add_ns(b->until, AHEAD_NS));|AS_IS
 	hand|scope_send_wakes|lock/scope.c|shm_fence(); /* our stores of states, before the loads of `asleep` */|BUG_1
 	hand|sleep_on|wait/wait.c|shm_store_fence(&e->asleep, how_to_sleep(b));|BUG_2
