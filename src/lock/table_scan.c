@@ -113,9 +113,9 @@ size_t table_scan_list_again(const struct map *map,
 
 /* Raising the gate sends every request for the name to the gate's latch, which
    is held from here to table_scan_thaw(); the drain lets those inside finish, as
-   the walk looks at entries without their latches. Requests for the other names of this gate
-   wait as well. A death in between: recovery stores `raised` as the gate's ring
-   says. */
+   the walk looks at entries without their latches. Requests for the other names
+   of this gate wait as well. A death in between: recovery stores `raised` as
+   the gate's ring says. */
 int table_scan_freeze(struct map *map, struct thread *t, const char *name,
     struct table_scan_freeze *f)
 {

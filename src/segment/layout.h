@@ -278,8 +278,9 @@ struct shard {
 #define SHARD_EMPTY 0x80000000u
 
 /* A page of buckets is one segment: the ref of its first bucket. The shard's
-   first segment is a quarter of a page at SEG_BUCKETS, where no ref need be looked up:
-   index 0 is not used. Appended under the shard's latch, never taken away. */
+   first segment is a quarter of a page at SEG_BUCKETS, where no ref need be
+   looked up: index 0 is not used. Appended under the shard's latch, never taken
+   away. */
 struct shard_dir {
     ref_t segment[SEGMENTS_MAX];
 };
