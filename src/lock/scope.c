@@ -278,11 +278,10 @@ static int see_bucket(struct scope *s, struct bucket *bucket,
     return rc;
 }
 
-static bool is_empty(struct bucket *bucket)
+/* Nor is anybody inside. The latch first: who has left it has left its lock. */
+static bool is_vacant(const struct bucket *bucket)
 {
-    return shm_load_fence(&bucket->latch) == 0 &&
-        shm_load(&bucket->more) == 0 &&
-        bucket_slots(bucket, 0) == (1u << BUCKET_SLOTS) - 1;
+    return shm_load_fence(&bucket->latch) == 0 && bucket_is_empty(bucket);
 }
 
 /*
@@ -300,7 +299,7 @@ static void say_if_empty(struct map *map, uint32_t number, uint32_t n)
     shm_or(n_buckets, SHARD_EMPTY);
     for (uint32_t i = 0; i < n; i++) {
         bucket = at_bucket(map, number, i);
-        if (bucket == NULL || !is_empty(bucket)) {
+        if (bucket == NULL || !is_vacant(bucket)) {
             shm_and(n_buckets, ~SHARD_EMPTY);
             return;
         }
@@ -328,7 +327,7 @@ static int scan_buckets(struct bucket_scan *x, uint32_t shard, uint32_t n)
 
         if (bucket == NULL)
             return ENQ_ECORRUPT;
-        x->empty = x->empty && is_empty(bucket);
+        x->empty = x->empty && is_vacant(bucket);
         if (!may_skip(map, bucket, name, x->remade))
             rc = see_bucket(x->s, bucket, x->key, x->see, x->context, &x->more);
     }
@@ -406,38 +405,33 @@ int scope_visit(struct scope *s, const struct key *key, entry_see_fn *see,
     return first == NULL ? 0 : see_ring(s, first, see, context, &more);
 }
 
-/* As see_shard(), but that each latch which is not free is waited for. */
-static int drain_shard(struct map *map, struct thread *t, uint32_t shard)
+struct drain {
+    struct thread *t;
+    int rc;
+};
+
+static bool drain_bucket(void *context, uint32_t shard, struct bucket *bucket)
 {
-    uint32_t *latch = &map->shards[shard].latch;
-    int rc = latch_acquire(t, latch, RANK_SHARD);
-    uint32_t n;
+    struct drain *d = context;
 
-    if (rc != 0)
-        return rc;
-    n = shard_buckets(&map->shards[shard]);
-    for (uint32_t i = 0; i < n && rc == 0; i++) {
-        struct bucket *bucket = at_bucket(map, shard, i);
-
-        if (bucket == NULL) {
-            rc = ENQ_ECORRUPT;
-        } else if (shm_load_fence(&bucket->latch) != 0) {
-            rc = latch_acquire(t, &bucket->latch, RANK_BUCKET);
-            if (rc == 0)
-                latch_release(t, &bucket->latch);
-        }
-    }
-    latch_release(t, latch);
-    return rc;
+    (void)shard;
+    if (shm_load_fence(&bucket->latch) == 0)
+        return true;
+    d->rc = latch_acquire(d->t, &bucket->latch, RANK_BUCKET);
+    if (d->rc == 0)
+        latch_release(d->t, &bucket->latch);
+    return d->rc == 0;
 }
 
+/* Of a bucket that comes into use meanwhile nobody has seen the gate down. */
 int scope_drain(struct map *map, struct thread *t)
 {
-    int rc = 0;
+    struct drain d = {t, 0};
 
-    for (uint32_t i = 0; i < SHARDS && rc == 0; i++)
-        rc = drain_shard(map, t, i);
-    return rc;
+    for (uint32_t i = 0; i < SHARDS; i++)
+        if (!map_each_bucket(map, i, drain_bucket, &d))
+            break;
+    return d.rc;
 }
 
 struct waking {

@@ -271,13 +271,6 @@ static void check_bucket(struct check *c, const struct bucket *bucket,
     }
 }
 
-/* Nearly all are empty, and are not latched for that. */
-static bool is_empty(const struct bucket *bucket)
-{
-    return bucket_slots(bucket, 0) == (1u << BUCKET_SLOTS) - 1 &&
-        shm_load(&bucket->more) == 0;
-}
-
 /* Under the shard's latch, so that it is not split; and its own. */
 static int check_latched(struct check *c, uint32_t number)
 {
@@ -290,7 +283,7 @@ static int check_latched(struct check *c, uint32_t number)
             number);
         return 0;
     }
-    if (is_empty(bucket))
+    if (bucket_is_empty(bucket)) /* as nearly all are */
         return 0;
     if (c->shard >= SHARDS) {
         check_bucket(c, bucket, number);

@@ -66,4 +66,10 @@ HOT bool bucket_has_name(const struct bucket *bucket, unsigned name)
 #define bucket_has_name bucket_has_name_portable
 #endif
 
+static inline bool bucket_is_empty(const struct bucket *bucket)
+{
+    return bucket_slots(bucket, 0) == (1u << BUCKET_SLOTS) - 1 &&
+        shm_load(&bucket->more) == 0;
+}
+
 #endif

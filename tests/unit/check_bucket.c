@@ -119,10 +119,29 @@ static unsigned find_field(const struct enq *e, const char *like, bool same,
     return i;
 }
 
+/* It has not got what it waits for meanwhile. */
+static void sleeps_on_latch(const struct asker *a, const uint32_t *latch)
+{
+    while ((shm_load(latch) & LATCH_WAITERS) == 0)
+        ck_assert_uint_eq(shm_load_acquire(&a->done), 0);
+}
+
+/* By another owner: what is held is in its way. */
+static int ask_for_all(struct enq *e)
+{
+    struct enq_grant g;
+
+    return enq_lock(e,
+        ENQ_REQ(.name = "n", .key = {"@"}, .mode = ENQ_MODE_X,
+            .owner = "other"),
+        &g);
+}
+
 /* It has seen that the gate is down, and has not placed its lock yet. */
 TEST(a_scan_of_the_name_waits_for_a_request_that_is_inside)
 {
     struct enq *e = open_without_ticks();
+    struct spot spot = spot_of_field(e, "n", "a");
     struct asker narrow, wide;
 
     halt.point = "lock.latched";
@@ -130,8 +149,7 @@ TEST(a_scan_of_the_name_waits_for_a_request_that_is_inside)
     begin(&narrow, e, "A", "a", false);
     eventually(shm_load_acquire(&halt.there));
     begin(&wide, e, "B", "@", false);
-    usleep(20000);
-    ck_assert_uint_eq(shm_load_acquire(&wide.done), 0);
+    sleeps_on_latch(&wide, &bucket_of(e->map, &spot)->latch);
     shm_store_release(&halt.go, 1);
     want(ENQ_OK, end(&narrow));
     want(ENQ_BUSY, end(&wide));
@@ -172,11 +190,7 @@ TEST(what_comes_into_a_table_that_was_found_empty_is_found)
             ck_assert_uint_ne(e->map->shards[i].n_buckets & SHARD_EMPTY, 0);
         want(ENQ_OK, enq_unlock(e, all.handle, all.token));
         want(ENQ_OK, unit_lock(e, "n", "a", ENQ_MODE_X, &g));
-        want(ENQ_BUSY,
-            enq_lock(e,
-                ENQ_REQ(.name = "n", .key = {"@"}, .mode = ENQ_MODE_X,
-                    .owner = "other"),
-                &all));
+        want(ENQ_BUSY, ask_for_all(e));
         want(ENQ_OK, enq_unlock(e, g.handle, g.token));
     }
     unit_healthy(e);
@@ -192,11 +206,7 @@ TEST(what_comes_beside_a_lock_for_all_into_an_empty_table_is_found)
     want(ENQ_OK, unit_lock(e, "n", "@", ENQ_MODE_S, &all));
     want(ENQ_OK, unit_lock(e, "n", "a", ENQ_MODE_S, &g));
     want(ENQ_OK, enq_unlock(e, all.handle, all.token));
-    want(ENQ_BUSY,
-        enq_lock(e,
-            ENQ_REQ(.name = "n", .key = {"@"}, .mode = ENQ_MODE_X,
-                .owner = "other"),
-            &all));
+    want(ENQ_BUSY, ask_for_all(e));
     enq_close(e);
 }
 
@@ -217,11 +227,7 @@ TEST(what_found_no_slot_is_found)
                           entry_of_handle(e->map, g.handle, &(uint64_t){0}))
                           ->more,
         0);
-    want(ENQ_BUSY,
-        enq_lock(e,
-            ENQ_REQ(.name = "n", .key = {"@"}, .mode = ENQ_MODE_X,
-                .owner = "other"),
-            &g));
+    want(ENQ_BUSY, ask_for_all(e));
     unit_healthy(e);
     enq_close(e);
 }
@@ -242,12 +248,6 @@ static void find_field_that_moves(const struct enq *e, char field[16])
         if (bucket_number(spot.hash, n) != bucket_number(spot.hash, n + 1))
             return;
     }
-}
-
-static void sleeps_on_latch(const struct asker *a, const uint32_t *latch)
-{
-    while ((shm_load(latch) & LATCH_WAITERS) == 0)
-        ck_assert_uint_eq(shm_load_acquire(&a->done), 0);
 }
 
 /* A request, and a lock set. */

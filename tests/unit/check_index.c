@@ -78,8 +78,7 @@ static void find_all(const struct many *m)
 static bool is_empty(void *context, uint32_t shard, struct bucket *bucket)
 {
     (void)context, (void)shard;
-    ck_assert_uint_eq(bucket_slots(bucket, 0), (1u << BUCKET_SLOTS) - 1);
-    ck_assert_uint_eq(bucket->more, 0);
+    ck_assert(bucket_is_empty(bucket));
     return true;
 }
 
@@ -131,10 +130,8 @@ TEST(keys_that_come_and_go_leave_no_trace)
     struct enq *e = unit_open();
     struct many *m = many_of_shard(e, 0);
     uint64_t dice = unit_seed();
-    uint32_t segments;
 
     lock_all(m);
-    segments = e->map->shards[0].n_segments;
     for (int round = 0; round < 20000; round++) {
         unsigned i = (unsigned)(unit_random(&dice) % m->n);
 
@@ -142,7 +139,10 @@ TEST(keys_that_come_and_go_leave_no_trace)
         want(ENQ_OK,
             unit_lock(e, "product", m->field[i], ENQ_MODE_E, &m->g[i]));
     }
-    ck_assert_uint_eq(e->map->shards[0].n_segments, segments);
+    /* How many objects there are is guessed from some buckets, and in 20,000
+       rounds the highest guess counts: not one bucket more for each round. */
+    ck_assert_uint_lt(shard_buckets(&e->map->shards[0]),
+        3 * KEYS / (2 * BUCKET_LOAD));
     find_all(m);
     unit_healthy(e);
     free(m);
