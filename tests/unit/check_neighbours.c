@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "api/attachment.h"
@@ -87,6 +88,64 @@ static void die(struct ring *r, unsigned i)
 {
     unit_kill(r->pid[i]);
     r->pid[i] = 0;
+}
+
+/* How often a process's helper thread went to sleep, and whether it is asleep. */
+static unsigned naps_of(pid_t pid, bool *asleep)
+{
+    char path[300], line[200];
+    unsigned all = 0, naps;
+    struct dirent *task;
+    DIR *tasks;
+
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    tasks = opendir(path);
+    ck_assert_ptr_nonnull(tasks);
+    while ((task = readdir(tasks)) != NULL) {
+        bool is_helper = false;
+        FILE *f;
+
+        snprintf(path, sizeof(path), "/proc/%d/task/%s/status", (int)pid,
+            task->d_name);
+        f = fopen(path, "r");
+        while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+            is_helper |= strstr(line, "enq-helper") != NULL;
+            if (is_helper && strncmp(line, "State:", 6) == 0)
+                *asleep = *asleep && strchr(line, 'S') != strrchr(line, 'S');
+            if (is_helper &&
+                sscanf(line, "voluntary_ctxt_switches: %u", &naps) == 1)
+                all += naps;
+        }
+        if (f != NULL)
+            fclose(f);
+    }
+    closedir(tasks);
+    return all;
+}
+
+/* Of the others. */
+static unsigned naps_of_all(const struct ring *r, bool *asleep)
+{
+    unsigned all = 0;
+
+    for (unsigned i = 1; i <= MOST; i++)
+        if (r->pid[i] != 0)
+            all += naps_of(r->pid[i], asleep);
+    return all;
+}
+
+/* Each has heard of all that it is told of, and sleeps on what it read then. They
+   are all asleep twice, and none woke in between: so they were at one time. */
+static void until_helpers_sleep(const struct ring *r)
+{
+    unsigned before, naps = 0;
+    bool asleep;
+
+    do {
+        before = naps;
+        asleep = true;
+        naps = naps_of(getpid(), &asleep) + naps_of_all(r, &asleep);
+    } while (!asleep || naps != before);
 }
 
 TEST(a_death_that_nobody_waits_for_is_noticed_by_the_next)
@@ -202,6 +261,7 @@ TEST(who_watches_a_session_that_is_closed_watches_the_one_before_it)
     shm_store(&r->close, 1);
     eventually(shm_load(&r->ready) == 3);
     join(r, 4);
+    until_helpers_sleep(r);
     shm_store(&r->close, 3);
     eventually(shm_load(&r->closed) == 3);
     die(r, 2);
@@ -266,6 +326,7 @@ TEST(a_waiter_that_dies_of_it_keeps_no_death_from_the_next)
     shm_store(&r->close, 1);
     eventually(shm_load(&r->closed) == 1);
     join(r, 3);
+    until_helpers_sleep(r);
     die(r, 2);
     unit_killed(r->pid[1]);
     r->pid[1] = 0;
@@ -327,46 +388,6 @@ TEST(a_process_hears_that_another_has_shortened_the_ttl_of_its_lock)
     enq_close(e);
 }
 
-/* How often a process's helper thread went to sleep. */
-static unsigned naps_of(pid_t pid)
-{
-    char path[300], line[200];
-    unsigned all = 0, naps;
-    struct dirent *task;
-    DIR *tasks;
-
-    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-    tasks = opendir(path);
-    ck_assert_ptr_nonnull(tasks);
-    while ((task = readdir(tasks)) != NULL) {
-        bool is_helper = false;
-        FILE *f;
-
-        snprintf(path, sizeof(path), "/proc/%d/task/%s/status", (int)pid,
-            task->d_name);
-        f = fopen(path, "r");
-        while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
-            is_helper |= strstr(line, "enq-helper") != NULL;
-            if (is_helper &&
-                sscanf(line, "voluntary_ctxt_switches: %u", &naps) == 1)
-                all += naps;
-        }
-        if (f != NULL)
-            fclose(f);
-    }
-    closedir(tasks);
-    return all;
-}
-
-static unsigned naps_of_all(const struct ring *r)
-{
-    unsigned all = 0;
-
-    for (unsigned i = 1; i <= MOST; i++)
-        all += naps_of(r->pid[i]);
-    return all;
-}
-
 /* With ticks and rounds, as they are: of each process one or two in this time,
    if each had its own. */
 TEST(an_idle_process_does_not_wake_up)
@@ -374,14 +395,15 @@ TEST(an_idle_process_does_not_wake_up)
     struct ring *r = unit_shared(sizeof(*r));
     struct enq *e;
     unsigned before;
+    bool asleep;
 
     unit_with_ticks();
     e = begin(r, MOST);
-    usleep(200 * 1000); /* all have gone to sleep */
-    before = naps_of_all(r);
+    until_helpers_sleep(r);
+    before = naps_of_all(r, &asleep);
     ck_assert_uint_gt(before, 0);
     sleep(2);
-    ck_assert_uint_le(naps_of_all(r) - before, 8);
+    ck_assert_uint_le(naps_of_all(r, &asleep) - before, 8);
     end(e, r, MOST);
 }
 
