@@ -18,6 +18,7 @@ enum visit_of {
     VISIT_PAGE, /* its word in the directory */
     VISIT_SESSION,
     VISIT_THREAD,
+    VISIT_EDGE, /* of the wait-for graph: looked at whether it is one */
     VISITS
 };
 

@@ -18,12 +18,205 @@
 #include <stdlib.h>
 
 #include "base/why.h"
-#include "lock/bypass.h"
 #include "lock/pin.h"
 #include "rules/spec.h"
 #include "wait/wait_graph.h"
 
 /* --- the search --- */
+
+/* Of a request: how the search came to it. */
+struct step {
+    uint32_t parent;  /* a request; GRAPH_NONE: it is the one that asks */
+    uint32_t blocker; /* what is in the parent's way, and led here */
+    uint32_t level;
+    bool seen, expanded;
+};
+
+/* Of a site, and there of each mode. */
+struct reach {
+    uint64_t covered[MODES]; /* requests up to this ticket add nothing more */
+    uint32_t latest[MODES];  /* of those seen, the last that came */
+};
+
+/* The nodes are searched breadth first, each once. */
+struct search {
+    struct wait_graph g;
+    uint64_t owner, ticket; /* of the request that asks */
+    struct step *steps;     /* one for each node */
+    struct reach *reaches;  /* one for each site */
+    uint32_t *queue, begin, end;
+    uint32_t at, last; /* the cycle: its last request, and what of the asking
+                          owner is in the way of that */
+};
+
+static const struct sight *sight_at(const struct search *x, uint32_t node)
+{
+    return graph_sight(&x->g, &x->g.nodes[node]);
+}
+
+static unsigned mode_at(const struct search *x, uint32_t node)
+{
+    return STATE_MODE(sight_at(x, node)->state) % MODES;
+}
+
+static void enter(struct search *x, uint32_t node, uint32_t from,
+    uint32_t blocker)
+{
+    uint32_t *latest =
+        &x->reaches[x->g.nodes[node].site].latest[mode_at(x, node)];
+
+    if (x->steps[node].seen)
+        return;
+    x->steps[node] = (struct step){from, blocker,
+        from == GRAPH_NONE ? 0 : x->steps[from].level + 1, true, false};
+    x->queue[x->end++] = node;
+    if (*latest == 0 ||
+        sight_at(x, node)->ticket > sight_at(x, *latest - 1)->ticket)
+        *latest = node + 1;
+}
+
+/* Where the search goes from what is in the way. From a request to itself, at
+   all keys of its set, but not to other requests of its owner: the request in
+   the way moves on when what it waits for itself is there. From a lock to all
+   requests of its owner: an owner lets go of no lock before it has all that it
+   waits for. From a lock that only time ends, or nobody's (R4), nowhere. */
+static void follow(struct search *x, uint32_t from, uint32_t blocker)
+{
+    const struct sight *b = &x->g.sights[blocker];
+    bool waits = sight_waits(b);
+    uint32_t node;
+
+    if (!waits && (b->owner == 0 || b->delayed))
+        return;
+    while ((node = multimap_take(waits ? &x->g.by_ticket : &x->g.by_owner,
+                waits ? b->ticket : b->owner)) != GRAPH_NONE)
+        enter(x, node, from, blocker);
+}
+
+/* A lock of the owner that asks, or its request itself: the cycle is closed. */
+static bool leads_home(const struct search *x, const struct sight *blocker)
+{
+    if (sight_waits(blocker))
+        return blocker->ticket == x->ticket;
+    return blocker->owner == x->owner && !blocker->delayed;
+}
+
+/* All that conflicts with a request of mode `a` does with one of mode `b`. */
+static bool mode_covers(const struct mode_table *modes, unsigned b, unsigned a)
+{
+    for (unsigned held = 0; held < MODES; held++)
+        if (mode_conflicts(modes, held, a, false) &&
+            !mode_conflicts(modes, held, b, false))
+            return false;
+    return true;
+}
+
+/*
+ * In a queue each waits for all that are ahead, and for what is held: so what is
+ * in the way of one is in the way of those behind it, and to look at the last of
+ * them is enough. Else a queue would cost its square.
+ *
+ * Not so for what is left out of the edges of this one and of no other: its
+ * owner's own entries. Its locks here: then this request covers nobody (nor
+ * does it where some are excused for its owner). Its other requests here: what
+ * is in their way must be in the way of this one, by their modes; and the
+ * request that asks must not be among them, as its place is what is looked for.
+ */
+static void cover(struct search *x, uint32_t node, struct own own)
+{
+    const struct mode_table *modes = x->g.s->map->modes;
+    const struct site *site = &x->g.sites[x->g.nodes[node].site];
+    struct reach *reach = &x->reaches[x->g.nodes[node].site];
+    const struct sight *sight = sight_at(x, node);
+
+    if (!site->simple || own.held != 0 ||
+        (sight->owner == x->owner && sight->ticket != x->ticket))
+        return;
+    for (unsigned mode = 0; mode < MODES; mode++)
+        if ((own.asked >> mode & 1) != 0 &&
+            !mode_covers(modes, mode_at(x, node), mode))
+            return;
+    for (unsigned mode = 0; mode < MODES; mode++)
+        if (mode_covers(modes, mode_at(x, node), mode) &&
+            sight->ticket > reach->covered[mode])
+            reach->covered[mode] = sight->ticket;
+}
+
+/* One request's edges. True: one leads home. */
+static bool expand(struct search *x, uint32_t node)
+{
+    struct edges edges;
+    uint32_t blocker;
+
+    enq_assert(x->g.t->n_held == 0);
+    if (x->steps[node].expanded ||
+        sight_at(x, node)->ticket <=
+            x->reaches[x->g.nodes[node].site].covered[mode_at(x, node)])
+        return false;
+    x->steps[node].expanded = true;
+    edges_begin(&edges, &x->g, &x->g.nodes[node]);
+    while ((blocker = edges_next(&edges)) != GRAPH_NONE) {
+        if (leads_home(x, &x->g.sights[blocker])) {
+            x->at = node;
+            x->last = blocker;
+            return true;
+        }
+        follow(x, node, blocker);
+    }
+    cover(x, node, edges.own);
+    return false;
+}
+
+/* Breadth first: of several cycles a shortest, which is the one that people can
+   read. It starts from all members of the asking set at once, as that waits at
+   all of its keys. In one level the order is free: the last of a queue comes
+   first, as it covers the others. */
+static bool search(struct search *x)
+{
+    uint32_t node, late;
+
+    while ((node = multimap_take(&x->g.by_ticket, x->ticket)) != GRAPH_NONE)
+        enter(x, node, GRAPH_NONE, GRAPH_NONE);
+    while (x->begin < x->end) {
+        node = x->queue[x->begin++];
+        late = x->reaches[x->g.nodes[node].site].latest[mode_at(x, node)] - 1;
+        if ((x->steps[late].level == x->steps[node].level && expand(x, late)) ||
+            expand(x, node))
+            return true;
+    }
+    return false;
+}
+
+/* Reads the graph. False: there is nothing to search. A request of nobody (R4) is
+   not refused: it has no locks, and where others wait behind its place in the
+   queue, they come later, and see it. Where memory is short nothing is found,
+   and a later look does. */
+static bool search_begin(struct search *x, enq_handle waiter)
+{
+    const struct node *home;
+
+    wait_graph_read(&x->g, waiter); /* a key that is damaged waits for others */
+    home = x->g.nodes;
+    if (x->g.n_nodes == 0 || x->g.no_memory || home->sight == GRAPH_NONE)
+        return false;
+    x->owner = graph_sight(&x->g, home)->owner;
+    x->ticket = graph_sight(&x->g, home)->ticket;
+    x->steps = calloc(x->g.n_nodes, sizeof(*x->steps));
+    x->reaches = calloc(x->g.n_sites, sizeof(*x->reaches));
+    x->queue = calloc(x->g.n_nodes, sizeof(*x->queue));
+    return x->owner != 0 && x->steps != NULL && x->reaches != NULL &&
+        x->queue != NULL;
+}
+
+static void search_end(struct search *x)
+{
+    wait_graph_free(&x->g);
+    free(x->steps);
+    free(x->reaches);
+    free(x->queue);
+}
+
+/* --- is it worth a search? --- */
 
 /* May an owner with this hash wait? Many owners share a count, and a death can
    leave it too high (transition_waits_of()): so true is a guess that costs a
@@ -34,132 +227,12 @@ static bool waits(const struct map *map, uint64_t owner)
         shm_load(&map->owners[owner >> 1 & (OWNER_HASHES - 1)]) > 0;
 }
 
-/* Where the search goes from what is in the way. From a request to itself, at
-   all keys of its set, but not to other requests of its owner: the request in
-   the way moves on when what it waits for itself is there. From a lock to all
-   requests of its owner: an owner lets go of no lock before it has all that it
-   waits for. From a lock that only time ends, or nobody's (R4), nowhere. */
-static bool leads_to(const struct sight *blocker, const struct node *node)
-{
-    if (STATE_PHASE(blocker->state) == PHASE_WAITING)
-        return node->waiter.ticket == blocker->ticket;
-    return blocker->owner != 0 && node->waiter.owner == blocker->owner;
-}
-
-/* Each node once, so that the queue has room and the way back by `parent` ends.
-   From `home` on: the request that asks is no step of a way, but its end, and
-   so is its copy behind them, as leads_home() is asked first. */
-static void follow(struct search *x, uint32_t from, const struct sight *blocker,
-    uint32_t *queue, uint32_t *end)
-{
-    for (uint32_t i = x->home; i < x->n; i++) {
-        struct node *node = &x->nodes[i];
-
-        if (node->seen || !leads_to(blocker, node))
-            continue;
-        node->seen = true;
-        node->parent = from;
-        node->blocker = *blocker;
-        queue[(*end)++] = i;
-    }
-}
-
-/* A lock of the owner that asks, or its request itself: the cycle is closed. */
-static bool leads_home(const struct search *x, const struct sight *blocker)
-{
-    const struct sight *home = &x->nodes[0].waiter;
-
-    if (STATE_PHASE(blocker->state) == PHASE_WAITING)
-        return blocker->ticket == home->ticket;
-    return blocker->owner == home->owner;
-}
-
-/* R7 for a lock set that waits in the way: it may wait for the waiter's owner
-   at another of its keys, and then the waiter may pass it. So the edge is none.
-   Asked of the set key by key, with no latch held (bypass.h). */
-static bool is_passed(const struct search *x, const struct sight *waiter,
-    const struct sight *blocker)
-{
-    uint64_t ticket;
-
-    return blocker->of_set && waiter->owner != 0 &&
-        bypass_set_wants(x->s, x->t, blocker->handle, waiter->owner, &ticket);
-}
-
-/* One request's edges; *last is the edge that leads home, if one does. What is
-   found is copied, and the latches of that key are released, before anything is
-   asked about it: the next key's are of the same rank. */
-static int expand(struct search *x, uint32_t from, uint32_t *queue,
-    uint32_t *end, struct sight *last)
-{
-    struct sight found[BLOCKERS];
-    unsigned n, skip = 0;
-    bool more = true;
-    int rc = 0;
-
-    enq_assert(from < x->n && x->t->n_held == 0);
-    for (; rc == 0 && more; skip += BLOCKERS) {
-        rc = wait_graph_look(x->s, x->t, x->nodes[from].waiter.handle, skip,
-            found, &n, &more);
-        for (unsigned i = 0; rc == 0 && i < n; i++) {
-            if (is_passed(x, &x->nodes[from].waiter, &found[i]))
-                continue;
-            if (leads_home(x, &found[i])) {
-                *last = found[i];
-                return ENQ_DEADLOCK;
-            }
-            follow(x, from, &found[i], queue, end);
-        }
-    }
-    return rc;
-}
-
-/* Breadth first: of several cycles a shortest, which is the one that people can
-   read. It starts from all members of the asking set at once, as that waits at
-   all of its keys. Where memory is short it finds nothing, and a later look
-   does. */
-static int search(struct search *x, uint32_t *at, struct sight *last)
-{
-    uint32_t *queue = calloc(x->n, sizeof(*queue)), begin = 0, end = 0;
-    int rc = 0;
-
-    enq_assert(x->home <= x->n);
-    if (queue == NULL)
-        return 0;
-    for (; end < x->home; end++)
-        queue[end] = end;
-    while (rc == 0 && begin < end) {
-        *at = queue[begin++];
-        rc = expand(x, *at, queue, &end, last);
-    }
-    free(queue);
-    return rc;
-}
-
 /* What one visit of the own key tells (see_worth()). */
 struct worth {
     struct scope *s;
     const struct ask *ask;
-    const struct search *x; /* NULL: waiters are known by their hashes only */
     bool yes, own, queue, set;
 };
-
-/* Does the owner of this lock wait? `x` NULL: by the counts of hashes. Else by
-   the requests that were collected: but not by the one that has become this
-   very lock since. */
-static bool holder_waits(const struct worth *w, struct entry *e)
-{
-    uint64_t owner = entry_owner_hash(w->s->map, e);
-    enq_handle this = entry_handle(w->s->map, e);
-    bool found = w->x == NULL;
-
-    if (!waits(w->s->map, owner))
-        return false;
-    for (uint32_t i = 0; !found && i < w->x->n; i++)
-        found = w->x->nodes[i].waiter.owner == owner &&
-            w->x->nodes[i].waiter.handle != this;
-    return found;
-}
 
 /* In a narrow scope all that wait here wait for locks that are here, and for
    each other. So no way leads back from here unless the owner of a lock here
@@ -181,44 +254,52 @@ static bool see_worth(void *context, struct entry *e)
         w->set |= entry_is_of_set(e); /* ours, too: others wait behind it */
     }
     w->yes = w->set || (w->queue && (w->own || w->s->wide)) ||
-        (!same && entry_is(e, PHASE_HELD) && holder_waits(w, e));
+        (!same && entry_is(e, PHASE_HELD) &&
+            waits(w->s->map, entry_owner_hash(w->s->map, e)));
     return !w->yes;
+}
+
+static enq_handle next_of_set(const struct map *map, const struct entry *e)
+{
+    struct entry *next = entry_is_of_set(e) ? entry_next_of_set(map, e) : NULL;
+
+    return next == NULL ? 0 : entry_handle(map, next);
 }
 
 /* Of one key: does an owner with something in the way wait itself? *waiter
    leads to the next of its lock set, or is 0. */
-static int look_if_worth_it(const struct search *x, enq_handle *waiter,
-    const struct search *known, bool *yes)
+static int look_if_worth_it(struct session *s, struct thread *t,
+    enq_handle *waiter, bool *yes)
 {
-    const struct map *map = x->s->map;
     struct ask ask;
     struct pin g;
-    struct worth w = {.s = &g.scope, .ask = &ask, .x = known};
-    int rc = pin_take(&g, x->s, x->t, *waiter, 0);
+    struct worth w = {.s = &g.scope, .ask = &ask};
+    int rc = pin_take(&g, s, t, *waiter, 0);
 
     *waiter = 0;
     if (rc != ENQ_OK)
         return rc > 0 ? 0 : rc;
-    if (!entry_ask(map, g.e, &ask))
+    if (!entry_ask(s->map, g.e, &ask))
         rc = ENQ_ECORRUPT;
     else if (STATE_PHASE(g.state) == PHASE_WAITING)
         rc = scope_visit(&g.scope, &ask.key, see_worth, &w);
-    *waiter = wait_graph_next(map, g.e);
+    *waiter = next_of_set(s->map, g.e);
     scope_leave(&g.scope);
     *yes = w.yes;
     return rc;
 }
 
-/* For a set: at any of its keys. @known as struct worth has it. */
-static int is_worth_it(const struct search *x, enq_handle waiter,
-    const struct search *known, bool *yes)
+/* For a set: at any of its keys. The ring of a set is links in shared memory,
+   which any process may have damaged: so the steps are counted. */
+static int is_worth_it(struct session *s, struct thread *t, enq_handle waiter,
+    bool *yes)
 {
     enq_handle at = waiter;
     int rc = 0;
 
     *yes = false;
     for (unsigned left = ENQ_SET_MAX; at != 0 && left > 0; left--) {
-        rc = look_if_worth_it(x, &at, known, yes);
+        rc = look_if_worth_it(s, t, &at, yes);
         if (rc != 0 || *yes || at == waiter)
             break;
     }
@@ -245,18 +326,18 @@ static bool is_still(const struct map *map, const struct sight *s)
    these were there together at the moment at which the search ended. Also
    whether the request that asks is the youngest of the cycle: it is if no other
    has a later ticket. */
-static bool is_confirmed(const struct search *x, uint32_t at,
-    const struct sight *last, bool *youngest)
+static bool is_confirmed(const struct search *x, bool *youngest)
 {
-    const struct map *map = x->s->map;
+    const struct map *map = x->g.s->map;
+    uint32_t at = x->at, last = x->last;
 
     *youngest = true;
-    for (; is_still(map, last) && is_still(map, &x->nodes[at].waiter);
-         at = x->nodes[at].parent) {
-        if (at < x->home)
+    for (; is_still(map, &x->g.sights[last]) && is_still(map, sight_at(x, at));
+         at = x->steps[at].parent) {
+        if (x->steps[at].parent == GRAPH_NONE)
             return true;
-        *youngest &= x->nodes[at].waiter.ticket < x->nodes[0].waiter.ticket;
-        last = &x->nodes[at].blocker;
+        *youngest &= sight_at(x, at)->ticket < x->ticket;
+        last = x->steps[at].blocker;
     }
     return false;
 }
@@ -294,9 +375,9 @@ static void say_waiter(struct words *w, const struct search *x,
     struct ask ask;
     struct pin g;
 
-    if (pin_take(&g, x->s, x->t, waiter->handle, 0) != ENQ_OK)
+    if (pin_take(&g, x->g.s, x->g.t, waiter->handle, 0) != ENQ_OK)
         return;
-    if (entry_ask(x->s->map, g.e, &ask)) {
+    if (entry_ask(x->g.s->map, g.e, &ask)) {
         say(w, first ? "" : "; ", ask.owner[0] == '\0' ? "nobody" : ask.owner);
         say(w, first ? "" : " has that and", " waits for ");
         say_key(w, &ask.key);
@@ -307,74 +388,56 @@ static void say_waiter(struct words *w, const struct search *x,
 /* The path is known backwards. */
 static void say_path(struct words *w, const struct search *x, uint32_t at)
 {
-    if (at >= x->home)
-        say_path(w, x, x->nodes[at].parent);
-    say_waiter(w, x, &x->nodes[at].waiter, at < x->home);
+    bool first = x->steps[at].parent == GRAPH_NONE;
+
+    if (!first)
+        say_path(w, x, x->steps[at].parent);
+    say_waiter(w, x, sight_at(x, at), first);
 }
 
 #define PATH_MOST 64
 
 /* say_path() calls itself: not for thousands, of which nobody would read more
    than the first few. */
-static unsigned length_of(const struct search *x, uint32_t at)
-{
-    unsigned n = 1;
-
-    for (; at >= x->home; at = x->nodes[at].parent)
-        n++;
-    return n;
-}
-
-static int explain(const struct search *x, uint32_t at)
+static int explain(const struct search *x)
 {
     char text[WHY_BYTES] = "a cycle of many owners";
     struct words w = {text, 0, sizeof(text)};
 
-    if (length_of(x, at) <= PATH_MOST)
-        say_path(&w, x, at);
+    if (x->steps[x->at].level < PATH_MOST)
+        say_path(&w, x, x->at);
     return why(ENQ_DEADLOCK, "deadlock: %s; the first one has that", text);
 }
 
 /* The ticket of the youngest request in it, which tells cycles apart: tickets
    are given once, and a request waits for as long as the cycle is there. */
-static uint64_t latest_of(const struct search *x, uint32_t at)
+static uint64_t latest_of(const struct search *x)
 {
-    uint64_t latest = x->nodes[0].waiter.ticket;
+    uint64_t latest = 0;
 
-    for (; at >= x->home; at = x->nodes[at].parent)
-        if (x->nodes[at].waiter.ticket > latest)
-            latest = x->nodes[at].waiter.ticket;
+    for (uint32_t at = x->at; at != GRAPH_NONE; at = x->steps[at].parent)
+        if (sight_at(x, at)->ticket > latest)
+            latest = sight_at(x, at)->ticket;
     return latest;
 }
 
 /* The look at the own key costs what each look of a waiter costs, and nearly
-   always ends it. With the requests collected it is asked again, by whole
-   hashes. A request of nobody (R4) is not refused: it has no locks, and where
-   others wait behind its place in the queue, they come later, and see it. */
+   always ends it. */
 static int find(struct session *s, struct thread *t, enq_handle waiter,
     bool *youngest, uint64_t *latest)
 {
-    struct search x = {.s = s, .t = t};
-    struct sight last = {0};
-    uint32_t at = 0;
+    struct search x = {.g = {.s = s, .t = t}};
     bool yes = false;
-    int rc = is_worth_it(&x, waiter, NULL, &yes);
+    int rc = is_worth_it(s, t, waiter, &yes);
 
     enq_assert(t->n_held == 0);
     if (rc != 0 || !yes)
         return rc;
-    wait_graph_add(&x, waiter);
-    x.home = x.n;
-    wait_graph_collect(&x);
-    /* of a thousand owners one has nearly surely the hash of a holder */
-    rc = is_worth_it(&x, waiter, &x, &yes);
-    if (rc == 0 && yes && x.home > 0 && x.nodes[0].waiter.owner != 0)
-        rc = search(&x, &at, &last);
-    if (rc == ENQ_DEADLOCK)
-        rc = is_confirmed(&x, at, &last, youngest) ? explain(&x, at) : 0;
-    if (rc == ENQ_DEADLOCK)
-        *latest = latest_of(&x, at);
-    free(x.nodes);
+    if (search_begin(&x, waiter) && search(&x) && is_confirmed(&x, youngest)) {
+        rc = explain(&x);
+        *latest = latest_of(&x);
+    }
+    search_end(&x);
     return rc;
 }
 
@@ -443,23 +506,19 @@ int cycle_suspect(struct suspicion *x, struct session *s, struct thread *t,
 int cycle_each_edge(struct session *s, struct thread *t, cycle_see_fn *see,
     void *context)
 {
-    struct search x = {.s = s, .t = t};
-    struct sight found[BLOCKERS];
-    int rc = 0;
+    struct wait_graph g = {.s = s, .t = t};
+    int rc = wait_graph_read(&g, 0);
 
-    wait_graph_collect(&x);
-    for (uint32_t i = 0; rc == 0 && i < x.n; i++) {
-        unsigned n, skip = 0;
-        bool more = true;
+    for (uint32_t i = 0; rc == 0 && i < g.n_nodes && !g.no_memory; i++) {
+        struct edges edges;
+        uint32_t blocker;
 
-        for (; rc == 0 && more; skip += BLOCKERS) {
-            rc = wait_graph_look(s, t, x.nodes[i].waiter.handle, skip, found,
-                &n, &more);
-            for (unsigned k = 0; rc == 0 && k < n; k++)
-                if (!is_passed(&x, &x.nodes[i].waiter, &found[k]))
-                    see(context, x.nodes[i].waiter.handle, found[k].handle);
-        }
+        if (g.nodes[i].sight == GRAPH_NONE)
+            continue;
+        edges_begin(&edges, &g, &g.nodes[i]);
+        while ((blocker = edges_next(&edges)) != GRAPH_NONE)
+            see(context, g.nodes[i].handle, g.sights[blocker].handle);
     }
-    free(x.nodes);
-    return x.no_memory ? -ENOMEM : rc;
+    wait_graph_free(&g);
+    return g.no_memory ? -ENOMEM : rc;
 }

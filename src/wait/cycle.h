@@ -12,8 +12,8 @@
  * deadlock_timeout, with all partitions locked. Here the look comes first, and
  * no latch is held from one node to the next.)
  *
- * The table is not stopped for it. Each request is looked at under the latches
- * of its own key, and a cycle that was found is looked at again, edge by
+ * The table is not stopped for it. Each key that somebody waits for is read
+ * under its own latches, and a cycle that was found is looked at again, edge by
  * edge: one that was there twice, in the same use of both entries, was there
  * all the time in between, so that all edges existed in one moment. There is
  * no false alarm.
@@ -34,8 +34,8 @@
  * key, as a waiter's looks do.
  *
  * The nodes are a private copy: handles, states, tickets and hashes. None of
- * them is believed later without its latches: wait_graph_look() pins each anew,
- * and is_confirmed() compares the states, their generations included.
+ * them is believed later: is_confirmed() compares the states with those in the
+ * table, their generations included.
  */
 #ifndef WAIT_CYCLE_H
 #define WAIT_CYCLE_H

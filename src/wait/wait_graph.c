@@ -5,93 +5,64 @@
 
 #include <stdlib.h>
 
+#include "lock/bypass.h"
 #include "lock/pin.h"
 #include "store/walk.h"
 
-/* --- what is in the way of one request --- */
+/* --- what is known, in private memory --- */
 
-/* Of one visit. It keeps entries, not copies: until the scope is left they
-   stand still, and drop_excused() needs them. */
-struct rivals {
+/* Room for one more of `size` bytes. A search that runs short of memory goes on
+   with what it has: a cycle among these is one, and others are found later, or
+   by others. */
+static bool reserve(struct wait_graph *g, void *array, size_t size, uint32_t n,
+    uint32_t *room)
+{
+    uint32_t more = *room == 0 ? 64 : *room * 2;
+    void *grown;
+
+    if (n < *room)
+        return true;
+    grown = realloc(*(void **)array, more * size);
+    if (grown == NULL) {
+        g->no_memory = true;
+        return false;
+    }
+    *(void **)array = grown;
+    *room = more;
+    return true;
+}
+
+/* The request's number. It is read when its turn comes. */
+static uint32_t note(struct wait_graph *g, enq_handle handle)
+{
+    uint32_t number = multimap_find(&g->by_handle, handle);
+
+    if (number != MULTIMAP_NONE)
+        return number;
+    if (!reserve(g, &g->nodes, sizeof(*g->nodes), g->n_nodes, &g->nodes_room))
+        return MULTIMAP_NONE;
+    if (!multimap_add(&g->by_handle, handle)) {
+        g->no_memory = true;
+        return MULTIMAP_NONE;
+    }
+    g->nodes[g->n_nodes] = (struct node){handle, GRAPH_NONE, GRAPH_NONE};
+    return g->n_nodes++;
+}
+
+/* --- one key --- */
+
+struct reading {
+    struct wait_graph *g;
     struct scope *s;
-    const struct ask *ask;
-    const struct entry *self;
-    unsigned skip; /* so many were seen before */
-    unsigned n;
-    struct entry *entry[BLOCKERS];
-    bool more;
+    const struct key *key;
+    bool full;
 };
 
-/*
- * Whether this is an edge. It is conflict_check() without what passes by
- * itself:
- *
- *   - the asking owner's own locks and requests: that an owner waits for itself
- *     is no cycle (SEMANTICS, deadlock)
- *   - what has run out, or ended with its session
- *   - a RELEASE lock of a dying session: it goes when the end of its process
- *     is proved, whatever its owner waited for
- *   - waiters that came later, and the members of the own set, which have one
- *     ticket
- *
- * A waiter within its bypass window does count, though it may be overtaken: the
- * window ends after 5 ms at the latest, and a cycle does not. As own entries
- * are out, modes are compared as of different owners.
- */
-static bool is_in_the_way(const struct rivals *b, const struct entry *e,
-    uint64_t state)
+static enq_handle next_of_set(const struct map *map, const struct entry *e)
 {
-    bool same = entry_owned_by(b->s->map, e, b->ask);
+    struct entry *next = entry_next_of_set(map, e);
 
-    enq_assert(scope_is_entered(b->s));
-    if (e == b->self || same ||
-        entry_over(b->s->map, e, scope_clock(b->s)) != ENQ_OK ||
-        (STATE_PHASE(state) == PHASE_WAITING ? e->ticket >= b->ask->ticket
-                                             : entry_is_ending(b->s->map, e)))
-        return false;
-    return mode_conflicts(b->s->map->modes, STATE_MODE(state) % MODES,
-        b->ask->mode, false);
-}
-
-/* Those that were copied by an earlier look are counted off, in the order of
-   the visit. No latch was held in between: if one of them has gone since, one
-   that is still there is passed over, and the look a second later sees it. */
-static bool see_blocker(void *context, struct entry *e)
-{
-    struct rivals *b = context;
-
-    if (!is_in_the_way(b, e, shm_load_acquire(&e->state)))
-        return true;
-    if (b->skip > 0) {
-        b->skip--;
-        return true;
-    }
-    b->more = b->n == BLOCKERS;
-    if (!b->more)
-        b->entry[b->n++] = e;
-    return !b->more;
-}
-
-/* Not a waiter that waits for this very owner: it may be overtaken (R7), so
-   there is no edge. After the visit, not in it: to find out is a visit of its
-   own, and in a wide scope that acquires a bucket's latch, which the first one
-   holds. Of a lock set only what overlaps this key is known here; is_passed()
-   in cycle.c asks for its other keys. */
-static int drop_excused(struct rivals *b)
-{
-    unsigned kept = 0;
-    bool excused;
-    int rc = 0;
-
-    for (unsigned i = 0; i < b->n && rc == 0; i++) {
-        excused = false;
-        if (entry_is(b->entry[i], PHASE_WAITING))
-            rc = conflict_excuses(b->s, b->ask, b->entry[i], &excused);
-        if (!excused)
-            b->entry[kept++] = b->entry[i];
-    }
-    b->n = kept;
-    return rc;
+    return next == NULL ? 0 : entry_handle(map, next);
 }
 
 /* Handle and state are of one load: a handle made from a second load could be
@@ -101,122 +72,125 @@ static struct sight sight_of(const struct map *map, struct entry *e)
     struct sight s = {.state = shm_load_acquire(&e->state)};
 
     s.handle = pin_handle(map, e, s.state);
-    /* a delayed lock has no owner that could let go of it: time does */
-    if (!entry_delays(e) || !entry_is_delayed(map, e, sys.now()))
-        s.owner = entry_owner_hash(map, e);
+    s.owner = entry_owner_hash(map, e);
+    s.delayed = entry_delays(e) && entry_is_delayed(map, e, sys.now());
     s.ticket = e->ticket;
-    s.of_set = STATE_PHASE(s.state) == PHASE_WAITING && entry_is_of_set(e);
+    s.of_set = sight_waits(&s) && entry_is_of_set(e);
+    s.next = s.of_set ? next_of_set(map, e) : 0;
     return s;
 }
 
-/* In one scope, so that the edges of one request are of one moment. A request
-   that is held or gone by now has none; that is no fault, as requests move on
-   while the search does. `skip` counts those before the excused are dropped, as
-   see_blocker() does. */
-int wait_graph_look(struct session *s, struct thread *t, enq_handle waiter,
-    unsigned skip, struct sight *out, unsigned *n, bool *more)
+/*
+ * What is in nobody's way for long is left out:
+ *
+ *   - what has run out, or ended with its session. A waiter of a dead session
+ *     would lead a search through itself, which finds in the end that it has
+ *     left, and does not look for another way
+ *   - a RELEASE lock of a dying session: it goes when the end of its process
+ *     is proved, whatever its owner waited for
+ */
+static bool see_sight(void *context, struct entry *e)
 {
-    struct rivals b = {.skip = skip};
-    struct ask ask;
-    struct pin g;
-    int rc = pin_take(&g, s, t, waiter, 0);
+    struct reading *r = context;
+    struct wait_graph *g = r->g;
+    struct sight *sight;
 
-    *n = 0;
-    *more = false;
+    enq_assert(scope_is_entered(r->s));
+    if (entry_over(r->s->map, e, scope_clock(r->s)) != ENQ_OK ||
+        (!entry_is(e, PHASE_WAITING) && entry_is_ending(r->s->map, e)))
+        return true;
+    r->full = g->n_sights == g->sights_room;
+    if (r->full)
+        return false;
+    sight = &g->sights[g->n_sights++];
+    *sight = sight_of(r->s->map, e);
+    /* two keys that overlap, and are generic in the same fields, are one */
+    sight->here = e->generic == r->key->generic;
+    return true;
+}
+
+/* All edges that begin here are of one moment. A request that is held or gone by
+   now has none; that is no fault, as requests move on while the search does. No
+   memory is asked for under the latches: `full`, then there is more to ask for. */
+static int read_sights(struct wait_graph *g, enq_handle handle, bool *full)
+{
+    struct key key;
+    struct pin pin;
+    struct reading r = {.g = g, .s = &pin.scope, .key = &key};
+    int rc = pin_take(&pin, g->s, g->t, handle, 0);
+
+    *full = false;
     if (rc != ENQ_OK)
-        return rc > 0 ? 0 : rc; /* it waits no longer */
-    b.s = &g.scope;
-    b.self = g.e;
-    b.ask = &ask;
-    if (!entry_ask(s->map, g.e, &ask))
+        return rc > 0 ? 0 : rc;
+    if (!entry_key(g->s->map, pin.e, &key))
         rc = ENQ_ECORRUPT;
-    else if (STATE_PHASE(g.state) == PHASE_WAITING)
-        rc = scope_visit(&g.scope, &ask.key, see_blocker, &b);
-    *more = b.more;
-    if (rc == 0)
-        rc = drop_excused(&b);
-    for (unsigned i = 0; rc == 0 && i < b.n; i++)
-        out[(*n)++] = sight_of(s->map, b.entry[i]);
-    scope_leave(&g.scope);
+    else if (STATE_PHASE(pin.state) == PHASE_WAITING)
+        rc = scope_visit(&pin.scope, &key, see_sight, &r);
+    scope_leave(&pin.scope);
+    *full = r.full;
     return rc;
 }
 
+/* The waiters of this key need not be read again. Others that overlap it have
+   keys of their own, as have the members of a set. */
+static void note_waiters(struct wait_graph *g, uint32_t site)
+{
+    struct site *p = &g->sites[site];
+
+    p->simple = true;
+    for (uint32_t i = p->begin; i < p->end && !g->no_memory; i++) {
+        const struct sight *sight = &g->sights[i];
+        uint32_t number;
+
+        if (!sight_waits(sight))
+            continue;
+        p->simple = p->simple && sight->here && !sight->of_set;
+        number = note(g, sight->handle);
+        if (number != MULTIMAP_NONE && sight->here) {
+            g->nodes[number].sight = i;
+            g->nodes[number].site = site;
+        }
+        if (sight->next != 0)
+            note(g, sight->next);
+    }
+}
+
+static int read_site(struct wait_graph *g, enq_handle handle)
+{
+    uint32_t begin = g->n_sights;
+    bool full = false;
+    int rc = 0;
+
+    enq_assert(g->t->n_held == 0);
+    if (!reserve(g, &g->sites, sizeof(*g->sites), g->n_sites, &g->sites_room))
+        return 0;
+    do {
+        g->n_sights = begin;
+        if (!reserve(g, &g->sights, sizeof(*g->sights),
+                full ? g->sights_room : begin, &g->sights_room))
+            return 0;
+        rc = read_sights(g, handle, &full);
+    } while (rc == 0 && full);
+    if (rc != 0) {
+        g->n_sights = begin;
+        return rc;
+    }
+    g->sites[g->n_sites] = (struct site){begin, g->n_sights, false};
+    note_waiters(g, g->n_sites++);
+    return 0;
+}
+
 /* --- the requests that wait at all --- */
-
-/* Private memory, with no latch held. A search that runs short of it goes on
-   with what it has: a cycle among these is one, and others are found later, or
-   by others. */
-static void add_node(struct search *x, const struct node *node)
-{
-    uint32_t room = x->room == 0 ? 64 : x->room * 2;
-    struct node *nodes;
-
-    enq_assert(x->n <= x->room);
-    if (x->n == x->room) {
-        nodes = realloc(x->nodes, room * sizeof(*nodes));
-        x->no_memory = nodes == NULL;
-        if (nodes == NULL)
-            return;
-        x->nodes = nodes;
-        x->room = room;
-    }
-    x->nodes[x->n++] = *node;
-}
-
-enq_handle wait_graph_next(const struct map *map, const struct entry *e)
-{
-    struct entry *next = entry_is_of_set(e) ? entry_next_of_set(map, e) : NULL;
-
-    return next == NULL ? 0 : entry_handle(map, next);
-}
-
-/* Under the latches of its key: without them its texts may be another's, and
-   the owner's hash be of those. *handle leads to the next of its lock set, or
-   is 0. Not a waiter of a dead session: the search would go through it first,
-   find in the end that it has left (is_confirmed()), and not look for another
-   way. */
-static void add_waiter(struct search *x, enq_handle *handle)
-{
-    struct node node = {.parent = 0};
-    struct pin g;
-    bool waits;
-
-    if (pin_take(&g, x->s, x->t, *handle, 0) != ENQ_OK) {
-        *handle = 0;
-        return;
-    }
-    waits = STATE_PHASE(g.state) == PHASE_WAITING &&
-        entry_over(x->s->map, g.e, scope_clock(&g.scope)) == ENQ_OK;
-    node.waiter = sight_of(x->s->map, g.e);
-    *handle = waits ? wait_graph_next(x->s->map, g.e) : 0;
-    scope_leave(&g.scope);
-    if (waits)
-        add_node(x, &node);
-}
-
-/* The ring of a set is links in shared memory, which any process may have
-   damaged: so the steps are counted. */
-void wait_graph_add(struct search *x, enq_handle handle)
-{
-    enq_handle at = handle;
-
-    for (unsigned left = ENQ_SET_MAX; at != 0 && left > 0; left--) {
-        add_waiter(x, &at);
-        if (x->no_memory || at == handle)
-            return;
-    }
-}
 
 /* All members of a set lie in their session's slabs, so that the walk meets
    each of them. */
 static bool see_waiting(void *context, struct entry *e, uint64_t state)
 {
-    struct search *x = context;
-    enq_handle handle = pin_handle(x->s->map, e, state);
+    struct wait_graph *g = context;
 
     if (STATE_PHASE(state) == PHASE_WAITING)
-        add_waiter(x, &handle);
-    return !x->no_memory;
+        note(g, pin_handle(g->s->map, e, state));
+    return !g->no_memory;
 }
 
 /*
@@ -230,21 +204,149 @@ static bool see_waiting(void *context, struct entry *e, uint64_t state)
  * have started thousands, and `waiting` is one handle. Such a walk goes through
  * the page directory, so that it is made for sessions that have some.
  */
-void wait_graph_collect(struct search *x)
+static void note_published(struct wait_graph *g)
 {
-    const struct map *map = x->s->map;
+    const struct map *map = g->s->map;
 
-    enq_assert(x->t->n_held == 0);
     shm_fence(); /* partner: publish() in transition.c */
-    for (uint32_t i = 0; i < map_threads(map) && !x->no_memory; i++) {
+    for (uint32_t i = 0; i < map_threads(map) && !g->no_memory; i++) {
         enq_handle handle = shm_load(&map->threads[i].waiting);
 
         if (handle != 0)
-            wait_graph_add(x, handle);
+            note(g, handle);
     }
-    for (uint32_t i = 0; i < map_sessions(map) && !x->no_memory; i++) {
+    for (uint32_t i = 0; i < map_sessions(map) && !g->no_memory; i++) {
         session_ref_t ref = shm_load(&map->sessions[i].ref);
         if (ref != 0 && shm_load(&map->sessions[i].started) > 0)
-            slab_each_of(map, ref, see_waiting, x);
+            slab_each_of(map, ref, see_waiting, g);
     }
+}
+
+/* A request that does not wait gets the numbers that none has. */
+static void index_nodes(struct wait_graph *g)
+{
+    for (uint32_t i = 0; i < g->n_nodes && !g->no_memory; i++) {
+        const struct node *node = &g->nodes[i];
+        bool waits = node->sight != GRAPH_NONE;
+
+        g->no_memory = !multimap_add(&g->by_owner,
+                           waits ? graph_sight(g, node)->owner : 0) ||
+            !multimap_add(&g->by_ticket,
+                waits ? graph_sight(g, node)->ticket : UINT64_MAX);
+    }
+}
+
+/* What is noted while a key is read comes behind, and is read in its turn. */
+int wait_graph_read(struct wait_graph *g, enq_handle first)
+{
+    int rc = 0;
+
+    enq_assert(g->t->n_held == 0 && g->n_nodes == 0);
+    if (first != 0)
+        note(g, first);
+    note_published(g);
+    for (uint32_t i = 0; i < g->n_nodes && !g->no_memory; i++)
+        if (g->nodes[i].sight == GRAPH_NONE &&
+            read_site(g, g->nodes[i].handle) != 0)
+            rc = ENQ_ECORRUPT;
+    index_nodes(g);
+    return rc;
+}
+
+void wait_graph_free(struct wait_graph *g)
+{
+    free(g->sights);
+    free(g->sites);
+    free(g->nodes);
+    multimap_free(&g->by_handle);
+    multimap_free(&g->by_owner);
+    multimap_free(&g->by_ticket);
+}
+
+/* --- what is in the way of one request --- */
+
+static struct own own_at(const struct wait_graph *g, uint32_t site,
+    uint64_t owner)
+{
+    const struct site *p = &g->sites[site];
+    struct own own = {0, 0};
+
+    if (owner == 0)
+        return own;
+    for (uint32_t i = p->begin; i < p->end; i++)
+        if (g->sights[i].owner == owner) {
+            unsigned mode = 1u << STATE_MODE(g->sights[i].state) % MODES;
+
+            *(sight_waits(&g->sights[i]) ? &own.asked : &own.held) |= mode;
+        }
+    return own;
+}
+
+/* One that waits for this very owner may be overtaken (R7), so there is no
+   edge. A lock set may wait for the owner at another of its keys: that is asked
+   of the set key by key (bypass.h). */
+static bool is_excused(const struct edges *x, const struct sight *waiter)
+{
+    struct wait_graph *g = x->g;
+    uint64_t owner = graph_sight(g, x->node)->owner, ticket;
+    unsigned held = x->own.held;
+    uint32_t other;
+
+    if (owner == 0)
+        return false;
+    if (!waiter->here) {
+        other = multimap_find(&g->by_handle, waiter->handle);
+        held = other == MULTIMAP_NONE || g->nodes[other].sight == GRAPH_NONE
+            ? 0
+            : own_at(g, g->nodes[other].site, owner).held;
+    }
+    for (unsigned mode = 0; mode < MODES; mode++)
+        if ((held >> mode & 1) != 0 &&
+            mode_conflicts(g->s->map->modes, mode,
+                STATE_MODE(waiter->state) % MODES, false))
+            return true;
+    return waiter->of_set &&
+        bypass_set_wants(g->s, g->t, waiter->handle, owner, &ticket);
+}
+
+/*
+ * It is conflict_check() without what passes by itself: own locks and requests
+ * (that an owner waits for itself is no cycle: SEMANTICS, deadlock), waiters
+ * that came later, and the members of the own set, which have one ticket. As own
+ * entries are out, modes are compared as of different owners.
+ *
+ * A waiter within its bypass window does count, though it may be overtaken: the
+ * window ends after 5 ms at the latest, and a cycle does not.
+ */
+static bool is_in_the_way(const struct edges *x, const struct sight *b)
+{
+    const struct sight *self = graph_sight(x->g, x->node);
+
+    if ((b->owner == self->owner && self->owner != 0) ||
+        b->handle == self->handle ||
+        (sight_waits(b) && b->ticket >= self->ticket))
+        return false;
+    return mode_conflicts(x->g->s->map->modes, STATE_MODE(b->state) % MODES,
+               STATE_MODE(self->state) % MODES, false) &&
+        !(sight_waits(b) && is_excused(x, b));
+}
+
+void edges_begin(struct edges *x, struct wait_graph *g, const struct node *node)
+{
+    *x = (struct edges){g, node, g->sites[node->site].begin,
+        own_at(g, node->site, graph_sight(g, node)->owner)};
+}
+
+uint32_t edges_next(struct edges *x)
+{
+    const struct site *p = &x->g->sites[x->node->site];
+
+    while (x->next < p->end) {
+        uint32_t number = x->next++;
+
+        visit(VISIT_EDGE);
+        if (is_in_the_way(x, &x->g->sights[number]))
+            return number;
+    }
+    return GRAPH_NONE;
 }

@@ -64,6 +64,15 @@ void wait_for_all_of_a_name(struct beside *b);
 void give_back_all(struct beside *b, unsigned unused);
 void give_back_the_last_first(struct beside *b, unsigned unused);
 
+/* The search for a cycle (graph.c). */
+void queue_behind_one_who_waits(struct beside *b);
+void queue_by_owners_that_wait_twice(struct beside *b);
+void queue_of_readers_and_writers(struct beside *b);
+void hold_what_those_in_another_queue_want(struct beside *b);
+void look_for_a_cycle(struct beside *b, unsigned unused);
+void share_and_wait_for_more(struct beside *b);
+void find_a_cycle(struct beside *b, unsigned unused);
+
 struct sum {
     double mean;
     uint64_t most;

@@ -254,6 +254,16 @@ const struct row rows[] = {
         wait_for_all_of_a_name, give_back_all, 150, 0},
     {"the same, the last first", wait_for_all_of_a_name,
         give_back_the_last_first, 150, 0},
+    {"a search behind a queue", queue_behind_one_who_waits, look_for_a_cycle,
+        15, 0},
+    {"a search behind owners that wait twice", queue_by_owners_that_wait_twice,
+        look_for_a_cycle, 15, 0},
+    {"a search behind readers and writers", queue_of_readers_and_writers,
+        look_for_a_cycle, 15, 0},
+    {"a search that comes to each of a queue by its lock",
+        hold_what_those_in_another_queue_want, look_for_a_cycle, 23, 0},
+    {"a search among readers who want to write", share_and_wait_for_more,
+        find_a_cycle, 42, 0},
     {.name = NULL},
 };
 

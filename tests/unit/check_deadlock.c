@@ -93,10 +93,12 @@ TEST(a_request_behind_another_of_its_owner_closes_no_cycle)
 
     takes(e, "Z", "z", ENQ_MODE_X);
     takes(e, "A", "a", ENQ_MODE_X);
+    takes(e, "C", "c", ENQ_MODE_X);
     waits(e, "A", "z");
     waits(e, "B", "a");
     waits(e, "C", "a");
     waits(e, "B", "a");
+    waits(e, "B", "c");
     enq_close(e);
 }
 

@@ -1,0 +1,104 @@
+/*
+ * graph.c - one more request, whose search for a cycle comes through N others
+ * that wait. Those do not look for cycles themselves.
+ */
+#include "growth.h"
+
+static int ask(struct beside *b, const char *name, enum enq_mode mode,
+    const char *owner, unsigned flags)
+{
+    struct enq_grant g;
+    uint64_t ticket;
+
+    return enq_start(b->e,
+        ENQ_REQ(.name = name, .key = {"key"}, .mode = mode, .owner = owner,
+            .wait_ms = ENQ_FOREVER, .flags = flags),
+        &g, &ticket);
+}
+
+static void hold_key(struct beside *b, const char *name, enum enq_mode mode,
+    const char *owner)
+{
+    must(ask(b, name, mode, owner, 0));
+}
+
+static void wait_for(struct beside *b, const char *name, enum enq_mode mode,
+    const char *owner)
+{
+    if (ask(b, name, mode, owner, ENQ_NO_DEADLOCK) != ENQ_PENDING)
+        abort();
+}
+
+static const char *name_of(unsigned i)
+{
+    static char name[16];
+
+    snprintf(name, sizeof(name), "w%u", i);
+    return name;
+}
+
+/* Nobody in the queue can be told to wait in vain before "busy", who waits, has
+   been looked at. */
+static void hold_and_wait(struct beside *b)
+{
+    hold_key(b, "far", ENQ_MODE_X, "far");
+    hold_key(b, "shared", ENQ_MODE_X, "busy");
+    wait_for(b, "far", ENQ_MODE_X, "busy");
+}
+
+void queue_behind_one_who_waits(struct beside *b)
+{
+    hold_and_wait(b);
+    for (unsigned i = 0; i < b->n; i++)
+        wait_for(b, "shared", ENQ_MODE_X, name_of(i));
+}
+
+/* As of several threads of each process. */
+void queue_by_owners_that_wait_twice(struct beside *b)
+{
+    hold_and_wait(b);
+    for (unsigned i = 0; i < b->n; i++)
+        wait_for(b, "shared", ENQ_MODE_X, name_of(i / 2));
+}
+
+void queue_of_readers_and_writers(struct beside *b)
+{
+    hold_and_wait(b);
+    for (unsigned i = 0; i < b->n; i++)
+        wait_for(b, "shared", i % 2 == 0 ? ENQ_MODE_S : ENQ_MODE_X, name_of(i));
+}
+
+/* The search comes to all of the other queue at once, by their locks. */
+void hold_what_those_in_another_queue_want(struct beside *b)
+{
+    hold_key(b, "far", ENQ_MODE_X, "far");
+    for (unsigned i = 0; i < b->n; i++) {
+        hold_key(b, "shared", ENQ_MODE_S, name_of(i));
+        wait_for(b, "far", ENQ_MODE_X, name_of(i));
+    }
+}
+
+void look_for_a_cycle(struct beside *b, unsigned unused)
+{
+    (void)unused;
+    if (ask(b, "shared", ENQ_MODE_X, "last", 0) != ENQ_PENDING)
+        abort();
+}
+
+/* Readers that all want to write: whoever looks is in a cycle with each. */
+void share_and_wait_for_more(struct beside *b)
+{
+    hold_key(b, "shared", ENQ_MODE_S, "last");
+    for (unsigned i = 0; i < b->n; i++) {
+        hold_key(b, "shared", ENQ_MODE_S, name_of(i));
+    }
+    for (unsigned i = 0; i < b->n; i++)
+        wait_for(b, "shared", ENQ_MODE_X, name_of(i));
+}
+
+void find_a_cycle(struct beside *b, unsigned unused)
+{
+    (void)unused;
+    if (ask(b, "shared", ENQ_MODE_X, "last", 0) != ENQ_DEADLOCK)
+        abort();
+}
