@@ -3,6 +3,8 @@
  */
 #include "sync/latch.h"
 
+#include <limits.h>
+
 #include <urcu/arch.h>
 
 #include "sync/hooks.h"
@@ -35,6 +37,10 @@ static void note_spins(struct thread *me, bool paid)
  * The liveness word is read before the latch is compared again, by our swap or
  * by the kernel: if the holder has released the latch and its slot is another
  * thread's by now, the latch has changed too, and we do not sleep on it.
+ *
+ * The kernel wakes one of those that sleep on the word of a thread that dies:
+ * where it is this one, whoever watches over that thread's process is yet to be
+ * told (session_watch_before()).
  */
 static void sleep_on(struct thread *me, uint32_t *latch, uint32_t value,
     int64_t most_ns)
@@ -49,8 +55,11 @@ static void sleep_on(struct thread *me, uint32_t *latch, uint32_t value,
     if (!(value & LATCH_WAITERS) &&
         !shm_cas(latch, &value, value | LATCH_WAITERS))
         return;
-    if (!liveness_is_dead(watch[1].value))
-        sys.wait(watch, 2, mono_add_ns(sys.now(), most_ns));
+    if (liveness_is_dead(watch[1].value))
+        return;
+    sys.wait(watch, 2, mono_add_ns(sys.now(), most_ns));
+    if (unlikely(liveness_is_dead(shm_load(watch[1].word))))
+        sys.wake(watch[1].word, INT_MAX);
 }
 
 /* Doubled each time: a thousand sleepers must not all come each millisecond. */

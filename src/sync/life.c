@@ -314,7 +314,8 @@ static bool is_neighbour(const struct map *map, session_ref_t ref,
 
 /* By the word of its helper's thread slot. The session's own word says the
    same, but there waiters sleep as well, of whom the kernel wakes one, which
-   may be dying. Here sleep neighbours only. */
+   may be dying. Here sleep neighbours, and those few that wait for a latch of
+   that very thread, who pass it on. */
 static bool watch_neighbour(const struct map *map, session_ref_t ref,
     struct sys_watch *watch)
 {

@@ -16,20 +16,22 @@
 #include "api/attachment.h"
 #include "base/atomic.h"
 #include "base/point.h"
+#include "lib/latches.h"
+#include "sync/latch.h"
 #include "sync/life.h"
 #include "sync/tick.h"
 #include "unit.h"
 
 #define MOST 20
 
-struct ring {
+struct circle {
     uint32_t ready, close, closed; /* a number: of the one that shall */
     pid_t pid[MOST + 1];
 };
 
 static int is_attached(void *ring)
 {
-    struct ring *r = ring;
+    struct circle *r = ring;
     struct enq *e = unit_open();
     uint32_t own = (uint32_t)(e->session.slot - e->map->sessions);
     struct enq_grant g;
@@ -48,7 +50,7 @@ static int is_attached(void *ring)
         pause();
 }
 
-static void join(struct ring *r, unsigned i)
+static void join(struct circle *r, unsigned i)
 {
     shm_store(&r->ready, 0);
     r->pid[i] = unit_fork(is_attached, r);
@@ -56,7 +58,7 @@ static void join(struct ring *r, unsigned i)
 }
 
 /* This process is the first; so many come after it, one after the other. */
-static struct enq *begin(struct ring *r, unsigned n)
+static struct enq *begin(struct circle *r, unsigned n)
 {
     struct enq *e = unit_open();
 
@@ -65,7 +67,7 @@ static struct enq *begin(struct ring *r, unsigned n)
     return e;
 }
 
-static struct enq *begin_without_ticks(struct ring *r, unsigned n)
+static struct enq *begin_without_ticks(struct circle *r, unsigned n)
 {
     setenv("ENQ_TICK_MS", "600000", 1);
     return begin(r, n);
@@ -76,7 +78,7 @@ static bool is_buried(struct enq *e, unsigned i)
     return shm_load(&e->map->sessions[i].ref) == 0;
 }
 
-static void end(struct enq *e, struct ring *r, unsigned n)
+static void end(struct enq *e, struct circle *r, unsigned n)
 {
     for (unsigned i = 1; i <= n; i++)
         if (r->pid[i] != 0)
@@ -84,7 +86,7 @@ static void end(struct enq *e, struct ring *r, unsigned n)
     enq_close(e);
 }
 
-static void die(struct ring *r, unsigned i)
+static void die(struct circle *r, unsigned i)
 {
     unit_kill(r->pid[i]);
     r->pid[i] = 0;
@@ -124,7 +126,7 @@ static unsigned naps_of(pid_t pid, bool *asleep)
 }
 
 /* Of the others. */
-static unsigned naps_of_all(const struct ring *r, bool *asleep)
+static unsigned naps_of_all(const struct circle *r, bool *asleep)
 {
     unsigned all = 0;
 
@@ -136,7 +138,7 @@ static unsigned naps_of_all(const struct ring *r, bool *asleep)
 
 /* Each has heard of all that it is told of, and sleeps on what it read then. They
    are all asleep twice, and none woke in between: so they were at one time. */
-static void until_helpers_sleep(const struct ring *r)
+static void until_helpers_sleep(const struct circle *r)
 {
     unsigned before, naps = 0;
     bool asleep;
@@ -150,7 +152,7 @@ static void until_helpers_sleep(const struct ring *r)
 
 TEST(a_death_that_nobody_waits_for_is_noticed_by_the_next)
 {
-    struct ring *r = unit_shared(sizeof(*r));
+    struct circle *r = unit_shared(sizeof(*r));
     struct enq *e = begin_without_ticks(r, 5);
 
     die(r, 3);
@@ -164,7 +166,7 @@ TEST(a_death_that_nobody_waits_for_is_noticed_by_the_next)
 /* By the first, which is told of each that comes behind the last. */
 TEST(the_death_of_the_last_is_noticed_by_the_first)
 {
-    struct ring *r = unit_shared(sizeof(*r));
+    struct circle *r = unit_shared(sizeof(*r));
     struct enq *e = begin_without_ticks(r, 4);
 
     eventually(shm_load(&e->before) == e->map->sessions[4].ref);
@@ -181,7 +183,7 @@ TEST(the_death_of_the_last_is_noticed_by_the_first)
 /* Nobody has been told of the second, as the third is stopped. */
 TEST(the_dead_on_the_way_to_a_neighbour_are_seen)
 {
-    struct ring *r = unit_shared(sizeof(*r));
+    struct circle *r = unit_shared(sizeof(*r));
     struct enq *e = begin_without_ticks(r, 3);
     session_ref_t third = e->map->sessions[2].ref, before = 0;
     struct sys_watch watch;
@@ -202,7 +204,7 @@ TEST(the_dead_on_the_way_to_a_neighbour_are_seen)
    watch it. */
 TEST(one_that_comes_in_between_is_watched)
 {
-    struct ring *r = unit_shared(sizeof(*r));
+    struct circle *r = unit_shared(sizeof(*r));
     struct enq *e = begin_without_ticks(r, 4);
 
     for (unsigned i = 0; i < 5; i++) {
@@ -221,7 +223,7 @@ TEST(one_that_comes_in_between_is_watched)
    for another. */
 TEST(one_that_is_closed_is_in_nobodys_view)
 {
-    struct ring *r = unit_shared(sizeof(*r));
+    struct circle *r = unit_shared(sizeof(*r));
     struct enq *e = begin_without_ticks(r, 4);
 
     shm_store(&r->close, 3);
@@ -234,7 +236,7 @@ TEST(one_that_is_closed_is_in_nobodys_view)
 /* The first of the others, with a second session behind the next of them. */
 static int has_two(void *ring)
 {
-    struct ring *r = ring;
+    struct circle *r = ring;
     struct enq *one = unit_open(), *two;
 
     shm_store(&r->ready, 1);
@@ -252,7 +254,7 @@ static int has_two(void *ring)
 /* Its helper thread lives on, and so the word that the fourth sleeps on. */
 TEST(who_watches_a_session_that_is_closed_watches_the_one_before_it)
 {
-    struct ring *r = unit_shared(sizeof(*r));
+    struct circle *r = unit_shared(sizeof(*r));
     struct enq *e = begin_without_ticks(r, 0);
 
     r->pid[1] = unit_fork(has_two, r);
@@ -294,7 +296,7 @@ static bool is_asleep(struct enq *e, const char *owner)
 
 static int dies_as_its_waiter_wakes(void *ring)
 {
-    struct ring *r = ring;
+    struct circle *r = ring;
     struct enq *e = unit_open();
     pthread_t thread;
 
@@ -315,7 +317,7 @@ static int dies_as_its_waiter_wakes(void *ring)
 TEST(a_waiter_that_dies_of_it_keeps_no_death_from_the_next)
 {
     struct enq_open_opts strict = {.size = sizeof(strict), .strict = 1};
-    struct ring *r = unit_shared(sizeof(*r));
+    struct circle *r = unit_shared(sizeof(*r));
     struct enq *e;
 
     setenv("ENQ_TICK_MS", "600000", 1);
@@ -334,10 +336,90 @@ TEST(a_waiter_that_dies_of_it_keeps_no_death_from_the_next)
     end(e, r, 3);
 }
 
+static void (*true_wait)(const struct sys_watch *watches, unsigned n,
+    mono_t until);
+
+static void wait_without_ticks(const struct sys_watch *watches, unsigned n,
+    mono_t until)
+{
+    (void)until;
+    true_wait(watches, n, MONO_NEVER);
+}
+
+static char elsewhere[] = "z";
+
+/* A key whose bucket is not that of the third's. */
+static uint32_t *lock_elsewhere(struct enq *e)
+{
+    struct enq_grant g;
+    const uint32_t *other;
+    uint32_t *latch;
+
+    want(ENQ_OK, unit_lock(e, "n", "3", ENQ_MODE_X, &g));
+    other = latch_of_handle(e->map, g.handle);
+    want(ENQ_OK, enq_unlock(e, g.handle, g.token));
+    for (;; elsewhere[0]--) {
+        want(ENQ_OK, unit_lock(e, "n", elsewhere, ENQ_MODE_S, &g));
+        latch = latch_of_handle(e->map, g.handle);
+        if (latch != other)
+            return latch;
+        want(ENQ_OK, enq_unlock(e, g.handle, g.token));
+    }
+}
+
+static void *lock_once_more(void *e)
+{
+    struct enq_grant g;
+
+    want(ENQ_OK, unit_lock(e, "n", elsewhere, ENQ_MODE_S, &g));
+    return NULL;
+}
+
+/* Of the second's helper thread. */
+static int sleeps_for_a_latch(void *ring)
+{
+    struct circle *r = ring;
+    struct enq *e = unit_open();
+    pthread_t thread;
+    uint32_t *latch;
+
+    shm_store(&r->ready, 1);
+    eventually(shm_load(&r->close) == 1);
+    latch = lock_elsewhere(e);
+    true_wait = sys.wait;
+    sys.wait = wait_without_ticks;
+    shm_store(latch, shm_load(&e->map->sessions[2].keeper));
+    ck_assert_int_eq(pthread_create(&thread, NULL, lock_once_more, e), 0);
+    eventually((shm_load(latch) & LATCH_WAITERS) != 0);
+    usleep(100 * 1000); /* and sleeps, or is about to */
+    shm_store(&r->closed, 1);
+    pthread_join(thread, NULL);
+    pause();
+    return 0;
+}
+
+/* The one that came first, and is woken, waits for a latch of the dead. */
+TEST(who_waits_for_a_latch_keeps_no_death_from_the_next)
+{
+    struct circle *r = unit_shared(sizeof(*r));
+    struct enq *e = begin_without_ticks(r, 0);
+
+    r->pid[1] = unit_fork(sleeps_for_a_latch, r);
+    eventually(shm_load(&r->ready) == 1);
+    join(r, 2);
+    shm_store(&r->close, 1);
+    eventually(shm_load(&r->closed) == 1);
+    join(r, 3);
+    until_helpers_sleep(r);
+    die(r, 2);
+    eventually(is_buried(e, 2));
+    end(e, r, 3);
+}
+
 /* All at once, so that many of those that are woken die of it. */
 TEST(of_those_that_die_together_all_are_noticed)
 {
-    struct ring *r = unit_shared(sizeof(*r));
+    struct circle *r = unit_shared(sizeof(*r));
     struct enq *e = begin_without_ticks(r, MOST);
 
     for (unsigned i = 2; i < MOST; i++)
@@ -392,7 +474,7 @@ TEST(a_process_hears_that_another_has_shortened_the_ttl_of_its_lock)
    if each had its own. */
 TEST(an_idle_process_does_not_wake_up)
 {
-    struct ring *r = unit_shared(sizeof(*r));
+    struct circle *r = unit_shared(sizeof(*r));
     struct enq *e;
     unsigned before;
     bool asleep;
@@ -417,6 +499,7 @@ int main(void)
     ADD(one_that_is_closed_is_in_nobodys_view);
     ADD(who_watches_a_session_that_is_closed_watches_the_one_before_it);
     ADD(a_waiter_that_dies_of_it_keeps_no_death_from_the_next);
+    ADD(who_waits_for_a_latch_keeps_no_death_from_the_next);
     ADD(of_those_that_die_together_all_are_noticed);
     ADD(a_process_hears_that_another_has_shortened_the_ttl_of_its_lock);
     ADD(an_idle_process_does_not_wake_up);
