@@ -24,8 +24,9 @@ static inline uint64_t token_of_all(const struct map *map, uint64_t token)
     return token;
 }
 
-/* The clock first, the flag after it: not removed by then, the space has no
-   successor that could have read an earlier clock. */
+/* The time, from which tokens begin. The clock first, the flag after it: not
+   removed by then, the space has no successor that could have read an earlier
+   clock. */
 static __attribute__((noinline)) uint64_t first_token(const struct map *map)
 {
     uint64_t now = header_token_start(map->h->token_base);
@@ -34,18 +35,21 @@ static __attribute__((noinline)) uint64_t first_token(const struct map *map)
     return shm_load(&map->h->unlinked) ? map->h->token_base : now;
 }
 
-/* So much at once that it is rare: by grants of several buckets at a time, of
-   which each has its own latch. Before the token is given: what is given is
-   never above the ceiling. */
-#define CEILING_STEP (UINT64_C(1) << 20)
-
-static __attribute__((noinline)) void raise_ceiling(struct shard *shard,
-    uint64_t token)
+/*
+ * Before the token is given: what is given is never above the ceiling. Raised to
+ * the time, which tokens lag behind by far, so that it is rare; by grants of
+ * several buckets at a time, of which each has its own latch. Never beyond it by
+ * more than the token itself: a generic grant starts from here, and with a
+ * million at once "@" and one key in turn would outrun the clock, from which a
+ * space begins that is made after this one was lost.
+ */
+static __attribute__((noinline)) void raise_ceiling(struct scope *s,
+    struct shard *shard, uint64_t token)
 {
-    uint64_t ceiling = shm_load(&shard->ceiling);
+    uint64_t to = first_token(s->map), ceiling = shm_load(&shard->ceiling);
 
-    while (ceiling < token &&
-        !shm_cas(&shard->ceiling, &ceiling, token + CEILING_STEP))
+    to = to > token ? to : token;
+    while (ceiling < token && !shm_cas(&shard->ceiling, &ceiling, to))
         continue;
     ENQ_POINT("grant.ceiling");
 }
@@ -60,7 +64,7 @@ HOT uint64_t token_of_key(struct scope *s, const struct entry *e,
     if (unlikely(token == 0))
         token = first_token(s->map);
     if (unlikely(token >= shm_load(&shard->ceiling)))
-        raise_ceiling(shard, token + 1);
+        raise_ceiling(s, shard, token + 1);
     return token;
 }
 

@@ -4,8 +4,10 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/time.h"
 #include "told.h"
 
 #define KEY(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -34,6 +36,27 @@ TEST(the_token_of_a_held_lock_is_good_until_it_is_given_back)
     want(ENQ_NOTHELD, check(e, "a", &g));
     enq_close(e);
     enq_close(other);
+}
+
+/* As a space that is made anew, after a reboot, begins with the time: its tokens
+   are to be above all that were given. */
+TEST(tokens_of_all_and_of_one_in_turn_do_not_outrun_the_clock)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g = {0};
+    struct timespec now;
+    uint64_t before;
+
+    for (unsigned i = 0; i < 2000; i++) {
+        before = g.token;
+        want(ENQ_OK, unit_lock(e, "n", i % 2 == 0 ? "a" : "@", ENQ_MODE_X, &g));
+        want(ENQ_OK, enq_unlock(e, g.handle, g.token));
+        ck_assert_uint_gt(g.token, before);
+    }
+    clock_gettime(CLOCK_REALTIME, &now);
+    ck_assert_uint_le(g.token,
+        (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec);
+    enq_close(e);
 }
 
 TEST(a_token_is_that_of_one_name_and_key)
@@ -196,6 +219,7 @@ int main(void)
 {
     unit_begin("token");
     ADD(the_token_of_a_held_lock_is_good_until_it_is_given_back);
+    ADD(tokens_of_all_and_of_one_in_turn_do_not_outrun_the_clock);
     ADD(a_token_is_that_of_one_name_and_key);
     ADD(generic_keys_overlap_here_as_well);
     ADD(each_of_several_shared_holders_has_a_good_token);
