@@ -6,7 +6,7 @@
 
 #include "base/point.h"
 #include "lock/links.h"
-#include "segment/header.h"
+#include "sync/sys.h"
 
 /* Of a generic grant: above the ceilings of all shards, so above the token of
    every key that it overlaps. Loaded without latches: what other names get
@@ -29,10 +29,10 @@ static inline uint64_t token_of_all(const struct map *map, uint64_t token)
    clock. */
 static __attribute__((noinline)) uint64_t first_token(const struct map *map)
 {
-    uint64_t now = header_token_start(map->h->token_base);
+    uint64_t now = sys.wall(), base = map->h->token_base;
 
     shm_fence();
-    return shm_load(&map->h->unlinked) ? map->h->token_base : now;
+    return shm_load(&map->h->unlinked) ? base : now > base ? now : base + 1;
 }
 
 /*

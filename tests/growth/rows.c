@@ -228,8 +228,8 @@ static void by_a_new_thread(struct beside *b, unsigned i)
 /* --- rows --- */
 
 const struct row rows[] = {
-    {"a pair beside held locks", hold_others, pair, 9, 300},
-    {"a pair with an id beside held ids", hold_with_ids, pair_with_id, 18, 450},
+    {"a pair beside held locks", hold_others, pair, 12, 300},
+    {"a pair with an id beside held ids", hold_with_ids, pair_with_id, 23, 450},
     {"ten more with ids beside held ids", hold_with_ids, ten_more, 150, 1000},
     {"a refusal beside held locks", hold_others, refused, 7, 12},
     {"the first pair of a session beside what the dead left", leave_behind,
@@ -240,7 +240,7 @@ const struct row rows[] = {
     {"100 unlocked by another thread beside held locks", hold_others,
         handed_over, 420, 1500},
     {"a thread that comes and goes beside held locks", hold_others,
-        by_a_new_thread, 10, 300},
+        by_a_new_thread, 13, 300},
     {"a pair of S beside others", hold_shared, pair_of_shared, 11, 80},
     {"E again beside the owner's", hold_cumulated, cumulate, 11, 80},
     {"S again, past those who wait for it", hold_before_a_queue,
@@ -249,7 +249,7 @@ const struct row rows[] = {
         unlock_the_key, 14, 0},
     {"a promotion over other O locks", hold_optimistic, promote_one, 13, 0},
     {"a pair while one waits for all of the name", wait_for_one_of_a_name,
-        pair_of_the_name, 40, 300},
+        pair_of_the_name, 48, 300},
     {"all of a name given back, one after the other, while one waits for all",
         wait_for_all_of_a_name, give_back_all, 150, 0},
     {"the same, the last first", wait_for_all_of_a_name,
