@@ -31,11 +31,11 @@ struct header_wish {
 int header_make(struct seg_header *h, const struct header_wish *wish);
 
 /*
- * The first token of a shard or a gate. Tokens must grow over the loss of a
- * segment and over a reboot. So they start at the ns since 1970, at the first
- * grant and not when the segment is made: before it gets its name another may
- * have lived under it. No table grants 10^9 locks a second for all its life,
- * so that whatever is made later starts higher (P5).
+ * What the tokens of a space begin from that is made now. Tokens must grow over
+ * the loss of a segment and over a reboot. So they start at the ns since 1970,
+ * and at the first grant, not when the segment is made (lock/token.h): before it
+ * gets its name another may have lived under it. No table grants 10^9 locks a
+ * second for all its life, so that whatever is made later starts higher (P5).
  */
 uint64_t header_token_start(uint64_t above);
 
