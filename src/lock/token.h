@@ -6,7 +6,7 @@
 
 #include "base/point.h"
 #include "lock/links.h"
-#include "sync/sys.h"
+#include "segment/header.h"
 
 /* Of a generic grant: above the ceilings of all shards, so above the token of
    every key that it overlaps. Loaded without latches: what other names get
@@ -29,27 +29,29 @@ static inline uint64_t token_of_all(const struct map *map, uint64_t token)
    clock. */
 static __attribute__((noinline)) uint64_t first_token(const struct map *map)
 {
-    uint64_t now = sys.wall(), base = map->h->token_base;
+    uint64_t now = header_token_start(map->h->token_base);
 
     shm_fence();
-    return shm_load(&map->h->unlinked) ? base : now > base ? now : base + 1;
+    return shm_load(&map->h->unlinked) ? map->h->token_base : now;
 }
 
 /*
- * Before the token is given: what is given is never above the ceiling. Raised to
- * the time, which tokens lag behind by far, so that it is rare; by grants of
- * several buckets at a time, of which each has its own latch. Never beyond it by
- * more than the token itself: a generic grant starts from here, and with a
- * million at once "@" and one key in turn would outrun the clock, from which a
- * space begins that is made after this one was lost.
+ * So many at once that it is seldom, and so few that tokens do not outrun the
+ * clock, from which a space begins that is made when this one is lost: a generic
+ * grant starts from here, so that with "@" and one key in turn each takes so many
+ * ns, and the two need some 2,000.
  */
-static __attribute__((noinline)) void raise_ceiling(struct scope *s,
-    struct shard *shard, uint64_t token)
-{
-    uint64_t to = first_token(s->map), ceiling = shm_load(&shard->ceiling);
+#define CEILING_STEP 32u
 
-    to = to > token ? to : token;
-    while (ceiling < token && !shm_cas(&shard->ceiling, &ceiling, to))
+/* By grants of several buckets at a time, of which each has its own latch.
+   Before the token is given: what is given is never above the ceiling. */
+static __attribute__((noinline)) void raise_ceiling(struct shard *shard,
+    uint64_t token)
+{
+    uint64_t ceiling = shm_load(&shard->ceiling);
+
+    while (ceiling < token &&
+        !shm_cas(&shard->ceiling, &ceiling, token + CEILING_STEP))
         continue;
     ENQ_POINT("grant.ceiling");
 }
@@ -64,7 +66,7 @@ HOT uint64_t token_of_key(struct scope *s, const struct entry *e,
     if (unlikely(token == 0))
         token = first_token(s->map);
     if (unlikely(token >= shm_load(&shard->ceiling)))
-        raise_ceiling(s, shard, token + 1);
+        raise_ceiling(shard, token + 1);
     return token;
 }
 

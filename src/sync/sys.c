@@ -155,11 +155,6 @@ static void sys_wake(const uint32_t *word, int how_many)
     syscall(SYS_futex, word, FUTEX_WAKE, how_many, NULL, NULL, 0);
 }
 
-static uint64_t sys_wall(void)
-{
-    return (uint64_t)clock_of(CLOCK_REALTIME).ns;
-}
-
 struct sys_ops sys = {
     .now = sys_now,
     .coarse = sys_coarse,
@@ -167,7 +162,6 @@ struct sys_ops sys = {
     .sleep = sys_sleep,
     .wake = sys_wake,
     .ended = process_ended,
-    .wall = sys_wall,
 };
 
 static bool barrier(int command)

@@ -40,7 +40,6 @@ struct sys_ops {
     void (*wake)(const uint32_t *word, int how_many);
     /* Is the end of a process proved? See sync/ended.h. */
     bool (*ended)(const struct map *map, const struct process *who);
-    uint64_t (*wall)(void); /* ns since 1970; the clock may be set */
 };
 
 extern struct sys_ops sys;

@@ -105,14 +105,9 @@ static bool ended(const struct map *map, const struct process *who)
     return ++waits % 4 != 0;
 }
 
-static uint64_t wall(void)
-{
-    return (uint64_t)arena_now_ns;
-}
-
 void arena_machine(struct arena *a)
 {
-    sys = (struct sys_ops){now, now, wait_for, sleep_on, wake, ended, wall};
+    sys = (struct sys_ops){now, now, wait_for, sleep_on, wake, ended};
     sys_coarse_lag_ns = 0;
     hooks.drop_magazines = slab_thread_ends;
     arena_now_ns = 1000 * NS_PER_S;

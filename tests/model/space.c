@@ -90,18 +90,13 @@ static bool ended(const struct map *map, const struct process *who)
     return true;
 }
 
-static uint64_t wall(void)
-{
-    return (uint64_t)now().ns;
-}
-
 bool space_open(struct space *s, bool sap, bool strict)
 {
     struct map_wish wish = {
         .make = {
             .slots = 20000, .compat = sap, .strict = strict, .mode = 0600}};
 
-    sys = (struct sys_ops){now, now, wait_for, sleep_on, wake, ended, wall};
+    sys = (struct sys_ops){now, now, wait_for, sleep_on, wake, ended};
     sys_coarse_lag_ns = 0;
     hooks.drop_magazines = slab_thread_ends;
     space_now_ns = 1000 * NS_PER_S;

@@ -430,16 +430,9 @@ void __wrap_id_random(uint8_t uuid[16])
         uuid[i] = (uint8_t)dice();
 }
 
-/* A schedule is to be the same each time: of the true clock there is only what
-   the space has begun with. */
-static uint64_t wall(void)
-{
-    return sim.map->h->token_base + (uint64_t)kernel_now_ns();
-}
-
 void kernel_begin(void)
 {
-    sys = (struct sys_ops){now, coarse, wait_for, sleep_on, wake, ended, wall};
+    sys = (struct sys_ops){now, coarse, wait_for, sleep_on, wake, ended};
     sys_coarse_lag_ns = COARSE_NS;
     sim.clock_ns = 1000 * NS_PER_S;
     sim.registry = NULL;
