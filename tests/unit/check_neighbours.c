@@ -141,7 +141,7 @@ static unsigned naps_of_all(const struct circle *r, bool *asleep)
 static void until_helpers_sleep(const struct circle *r)
 {
     unsigned before, naps = 0;
-    bool asleep;
+    bool asleep = true;
 
     do {
         before = naps;
@@ -477,7 +477,7 @@ TEST(an_idle_process_does_not_wake_up)
     struct circle *r = unit_shared(sizeof(*r));
     struct enq *e;
     unsigned before;
-    bool asleep;
+    bool asleep = true;
 
     unit_with_ticks();
     e = begin(r, MOST);
