@@ -135,7 +135,7 @@ void index_grow(struct map *map, struct thread *t, uint32_t number)
 {
     struct shard *shard = &map->shards[number];
     unsigned moved = 0;
-    uint32_t wanted;
+    uint32_t wanted, calm;
 
     enq_assert(t->n_held == 0);
     if (shm_swap(&shard->cramped, 0) == 0)
@@ -146,10 +146,8 @@ void index_grow(struct map *map, struct thread *t, uint32_t number)
     if (latch_acquire(t, &shard->latch,
             is_of_ids(number) ? RANK_ID : RANK_SHARD) != 0)
         return;
-    if (wanted > shard_buckets(shard))
-        shm_store(&shard->calm, 0);
-    else if (shm_load(&shard->calm) < CALM_MOST)
-        shm_store(&shard->calm, shm_load(&shard->calm) + 1);
+    calm = wanted > shard_buckets(shard) ? 0 : shm_load(&shard->calm) + 1;
+    shm_store(&shard->calm, calm < CALM_MOST ? calm : CALM_MOST);
     while (shard_buckets(shard) < wanted && moved < MOVES_AT_ONCE &&
         split(map, t, number, &moved))
         continue;
