@@ -31,7 +31,7 @@ struct header_wish {
 int header_make(struct seg_header *h, const struct header_wish *wish);
 
 /*
- * What the tokens of a space begin from that is made now. Tokens must grow over
+ * From what the tokens begin of a space that is made now. Tokens must grow over
  * the loss of a segment and over a reboot. So they start at the ns since 1970,
  * and at the first grant, not when the segment is made (lock/token.h): before it
  * gets its name another may have lived under it. No table grants 10^9 locks a
