@@ -423,11 +423,13 @@ static bool drain_bucket(void *context, uint32_t shard, struct bucket *bucket)
     return d->rc == 0;
 }
 
-/* Of a bucket that comes into use meanwhile nobody has seen the gate down. */
+/* Of a bucket that comes into use meanwhile nobody has seen the gate down: it was
+   raised before we look how many there are. */
 int scope_drain(struct map *map, struct thread *t)
 {
     struct drain d = {t, 0};
 
+    shm_fence();
     for (uint32_t i = 0; i < SHARDS; i++)
         if (!map_each_bucket(map, i, drain_bucket, &d))
             break;
