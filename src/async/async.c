@@ -256,9 +256,12 @@ static mono_t first_at(const struct heap *heap)
 /* --- cycles --- */
 
 /* A grant may close one: a waiter looks again each second. A look may visit a
-   long queue; that of many takes a 400th of the time at most. */
+   long queue; those of one turn take a 400th of the time, and begin before its
+   2.5 ms are over. Longer than that may be the one that was last, or it was kept
+   from running: then the rest is not the longer for it. */
 #define WARY_MOST 256
 #define WARY_REST 400
+#define WARY_TURN_NS (NS_PER_S / WARY_REST)
 
 static void look_for_cycle(struct enq *e, struct thread *t, struct started *r)
 {
@@ -278,17 +281,20 @@ static void look_for_cycle(struct enq *e, struct thread *t, struct started *r)
         finish(e, t, r, rc, NULL);
 }
 
-/* Those of a list whose time has come: they are in its order. When to come
-   back. */
+/* Those of a list whose time has come: they are in its order. One at least, or
+   they would wait for others that take long. When to come back. */
 static mono_t look_at_wary(struct enq *e, struct thread *t,
     struct cds_list_head *list, mono_t now)
 {
+    mono_t began = sys.now();
+
     for (int left = WARY_MOST; !cds_list_empty(list); left--) {
         struct started *r = cds_list_first_entry(list, struct started, wary);
 
         if (!mono_reached(r->suspicion.next, now))
             return r->suspicion.next;
-        if (left == 0)
+        if (left == 0 ||
+            (left < WARY_MOST && sys.now().ns - began.ns >= WARY_TURN_NS))
             return now;
         look_for_cycle(e, t, r);
     }
@@ -303,8 +309,10 @@ static mono_t look_for_cycles(struct enq *e, struct thread *t, mono_t now)
     next = look_at_wary(e, t, &d->suspects, now);
     if (mono_reached(rested, now)) {
         mono_t wary = look_at_wary(e, t, &d->wary, now);
+        int64_t took = sys.now().ns - now.ns;
 
-        d->wary_at = mono_add_ns(now, (sys.now().ns - now.ns) * WARY_REST);
+        d->wary_at = mono_add_ns(now,
+            (took < WARY_TURN_NS ? took : WARY_TURN_NS) * WARY_REST);
         next = mono_min(next, wary.ns > d->wary_at.ns ? wary : d->wary_at);
     } else if (!cds_list_empty(&d->wary)) {
         next = mono_min(next, rested);

@@ -55,11 +55,19 @@ static int start_wide(struct enq *e, const char *owner,
 /* This thread's next calls for more memory, so many, find none. */
 static __thread unsigned no_memory;
 
+/* Those of other threads take so long, as if they were switched off there. */
+static uint32_t slow_us, slow_calls;
+static pthread_t quick;
+
 void *__real_realloc(void *p, size_t n);
 void *__wrap_realloc(void *p, size_t n);
 
 void *__wrap_realloc(void *p, size_t n)
 {
+    if (shm_load(&slow_us) > 0 && !pthread_equal(pthread_self(), quick)) {
+        shm_add(&slow_calls, 1);
+        usleep(shm_load(&slow_us));
+    }
     if (no_memory == 0)
         return __real_realloc(p, n);
     no_memory--;
@@ -483,6 +491,33 @@ TEST(owners_that_wait_no_longer_are_counted_no_longer)
     enq_close(other);
 }
 
+/* It rests for 400 times as long as it looked: 24 seconds, if that was the time
+   that it was kept from running. */
+TEST(a_helper_that_was_kept_from_running_looks_again_in_time)
+{
+    struct enq *e = unit_open();
+    struct enq_grant k;
+    struct enq_event event;
+
+    takes(e, "B", "m", ENQ_MODE_X);
+    k = told_lock_req(e,
+        ENQ_REQ(.name = "n", .key = {"k"}, .mode = ENQ_MODE_X, .owner = "Z"));
+    waits(e, "H", "k");
+    waits(e, "B", "k");
+    waits(e, "H", "m");
+    quick = pthread_self();
+    shm_store(&slow_us, 60000);
+    eventually(shm_load(&slow_calls) > 0);
+    shm_store(&slow_us, 0);
+    usleep(200 * 1000); /* that look is over, and found nothing */
+    told_unlock(e, &k);
+    eventually(enq_next(e, &event) == ENQ_OK);
+    want(ENQ_OK, event.result);
+    eventually(enq_next(e, &event) == ENQ_OK);
+    want(ENQ_DEADLOCK, event.result);
+    enq_close(e);
+}
+
 /* --- what a search costs --- */
 
 static mono_t (*true_now)(void);
@@ -573,6 +608,7 @@ int main(void)
     ADD(a_cycle_that_ends_in_the_moment_of_its_refusal_is_none);
     ADD_LOOP(a_cycle_through_what_a_dead_process_had_is_none, 20);
     ADD(owners_that_wait_no_longer_are_counted_no_longer);
+    ADD(a_helper_that_was_kept_from_running_looks_again_in_time);
     ADD(who_waits_for_one_who_does_not_wait_visits_no_others);
     return unit_end();
 }
