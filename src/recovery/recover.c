@@ -459,6 +459,7 @@ static void free_dead_latches(struct repair *r)
             free_if_dead_holds(r, &r->map->gates[i].latch);
     if (r->grow)
         free_if_dead_holds(r, &r->map->h->grow_latch);
+    ENQ_POINT("recover.latches_freed");
 }
 
 /* A waiter that may have been granted, or may go now, looks for itself. One

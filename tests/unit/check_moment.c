@@ -373,6 +373,43 @@ TEST(who_does_not_sleep_yet_is_roused_by_who_recovers_as_who_sleeps_is)
     enq_close(shop.e);
 }
 
+/* --- recovery, and who comes right behind it --- */
+
+static struct enq_grant all_of_n;
+
+static void *lock_all_of_n(void *unused)
+{
+    want(ENQ_OK, unit_lock(shop.e, "n", "@", ENQ_MODE_X, &all_of_n));
+    return unused;
+}
+
+static void another_locks_all_of_n(void)
+{
+    pthread_t another;
+
+    pthread_create(&another, NULL, lock_all_of_n, NULL);
+    pthread_join(another, NULL);
+}
+
+/* It raises the gate that has just been made anew. */
+TEST(a_wide_lock_that_is_taken_as_soon_as_a_gate_is_whole_is_in_the_way)
+{
+    struct enq_grant g;
+    struct enq *second = unit_open();
+
+    shop.e = unit_open();
+    for (unsigned i = 0; i < GATES; i++) /* of nobody, and so of a dead one */
+        shm_store(&shop.e->map->gates[i].latch, 1);
+    arm("recover.latches_freed", 0, another_locks_all_of_n);
+    ck_assert_int_eq(recover(shop.e->map, thread_enter(shop.e->map)), 0);
+    acted();
+    want(ENQ_BUSY, unit_lock(second, "n", "k", ENQ_MODE_X, &g));
+    unit_healthy(shop.e);
+    want(ENQ_OK, enq_unlock(shop.e, all_of_n.handle, all_of_n.token));
+    enq_close(shop.e);
+    enq_close(second);
+}
+
 /* --- a name that goes --- */
 
 static struct enq *looker; /* whose helper thread looks each second */
@@ -534,6 +571,7 @@ int main(void)
         LENGTH(who_waits));
     ADD_LOOP(who_does_not_sleep_yet_is_roused_by_who_recovers_as_who_sleeps_is,
         2);
+    ADD(a_wide_lock_that_is_taken_as_soon_as_a_gate_is_whole_is_in_the_way);
     ADD(a_space_gives_no_locks_once_its_name_is_gone_however_long_that_took);
     ADD(two_threads_of_a_child_that_open_at_once_both_get_in);
     ADD(what_its_thread_took_just_now_is_not_taken_from_the_magazine);
