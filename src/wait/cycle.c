@@ -187,10 +187,8 @@ static bool search(struct search *x)
     return false;
 }
 
-/* Reads the graph. False: there is nothing to search. A request of nobody (R4) is
-   not refused: it has no locks, and where others wait behind its place in the
-   queue, they come later, and see it. Where memory is short nothing is found,
-   and a later look does. */
+/* Reads the graph. False: there is nothing to search. Where memory is short
+   nothing is found, and a later look does. */
 static bool search_begin(struct search *x, enq_handle waiter)
 {
     const struct node *home;
@@ -204,8 +202,7 @@ static bool search_begin(struct search *x, enq_handle waiter)
     x->steps = calloc(x->g.n_nodes, sizeof(*x->steps));
     x->reaches = calloc(x->g.n_sites, sizeof(*x->reaches));
     x->queue = calloc(x->g.n_nodes, sizeof(*x->queue));
-    return x->owner != 0 && x->steps != NULL && x->reaches != NULL &&
-        x->queue != NULL;
+    return x->steps != NULL && x->reaches != NULL && x->queue != NULL;
 }
 
 static void search_end(struct search *x)
@@ -259,15 +256,10 @@ static bool see_worth(void *context, struct entry *e)
     return !w->yes;
 }
 
-static enq_handle next_of_set(const struct map *map, const struct entry *e)
-{
-    struct entry *next = entry_is_of_set(e) ? entry_next_of_set(map, e) : NULL;
-
-    return next == NULL ? 0 : entry_handle(map, next);
-}
-
 /* Of one key: does an owner with something in the way wait itself? *waiter
-   leads to the next of its lock set, or is 0. */
+   leads to the next of its lock set, or is 0. A request of nobody (R4) is not
+   refused: it has no locks, and where others wait behind its place in the queue,
+   they come later, and see it. */
 static int look_if_worth_it(struct session *s, struct thread *t,
     enq_handle *waiter, bool *yes)
 {
@@ -281,9 +273,9 @@ static int look_if_worth_it(struct session *s, struct thread *t,
         return rc > 0 ? 0 : rc;
     if (!entry_ask(s->map, g.e, &ask))
         rc = ENQ_ECORRUPT;
-    else if (STATE_PHASE(g.state) == PHASE_WAITING)
+    else if (STATE_PHASE(g.state) == PHASE_WAITING && ask.owner_bytes > 1)
         rc = scope_visit(&g.scope, &ask.key, see_worth, &w);
-    *waiter = next_of_set(s->map, g.e);
+    *waiter = wait_graph_next(s->map, g.e);
     scope_leave(&g.scope);
     *yes = w.yes;
     return rc;

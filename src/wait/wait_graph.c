@@ -58,9 +58,9 @@ struct reading {
     bool full;
 };
 
-static enq_handle next_of_set(const struct map *map, const struct entry *e)
+enq_handle wait_graph_next(const struct map *map, const struct entry *e)
 {
-    struct entry *next = entry_next_of_set(map, e);
+    struct entry *next = entry_is_of_set(e) ? entry_next_of_set(map, e) : NULL;
 
     return next == NULL ? 0 : entry_handle(map, next);
 }
@@ -76,7 +76,7 @@ static struct sight sight_of(const struct map *map, struct entry *e)
     s.delayed = entry_delays(e) && entry_is_delayed(map, e, sys.now());
     s.ticket = e->ticket;
     s.of_set = sight_waits(&s) && entry_is_of_set(e);
-    s.next = s.of_set ? next_of_set(map, e) : 0;
+    s.next = s.of_set ? wait_graph_next(map, e) : 0;
     return s;
 }
 

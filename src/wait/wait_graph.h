@@ -78,6 +78,11 @@ struct wait_graph {
 int wait_graph_read(struct wait_graph *g, enq_handle first);
 void wait_graph_free(struct wait_graph *g);
 
+/* The next member of a lock set that waits; 0: there is none. Under the latches
+   of `e`; the other member is read without its own, so that its handle is a
+   guess until it is pinned. */
+enq_handle wait_graph_next(const struct map *map, const struct entry *e);
+
 static inline bool sight_waits(const struct sight *s)
 {
     return STATE_PHASE(s->state) == PHASE_WAITING;

@@ -29,14 +29,6 @@ static void wait_for(struct beside *b, const char *name, enum enq_mode mode,
         abort();
 }
 
-static const char *name_of(unsigned i)
-{
-    static char name[16];
-
-    snprintf(name, sizeof(name), "w%u", i);
-    return name;
-}
-
 /* Nobody in the queue can be told to wait in vain before "busy", who waits, has
    been looked at. */
 static void hold_and_wait(struct beside *b)
@@ -89,9 +81,8 @@ void look_for_a_cycle(struct beside *b, unsigned unused)
 void share_and_wait_for_more(struct beside *b)
 {
     hold_key(b, "shared", ENQ_MODE_S, "last");
-    for (unsigned i = 0; i < b->n; i++) {
+    for (unsigned i = 0; i < b->n; i++)
         hold_key(b, "shared", ENQ_MODE_S, name_of(i));
-    }
     for (unsigned i = 0; i < b->n; i++)
         wait_for(b, "shared", ENQ_MODE_X, name_of(i));
 }

@@ -46,6 +46,7 @@ static inline bool row_runs_once(const struct row *row)
 extern const struct row rows[]; /* the last has no name */
 
 /* Those of one key (key.c). */
+const char *name_of(unsigned i); /* an owner; until the next call */
 void hold_before_a_queue(struct beside *b);
 void lock_past_the_queue(struct beside *b, unsigned i);
 void listen_before_readers(struct beside *b);

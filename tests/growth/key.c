@@ -22,7 +22,7 @@ static void lock_as(struct beside *b, enum enq_mode mode, const char *owner,
     must(enq_lock(b->e, &req, g));
 }
 
-static const char *name_of(unsigned i)
+const char *name_of(unsigned i)
 {
     static char name[16];
 
