@@ -311,6 +311,20 @@ static int dies_as_its_waiter_wakes(void *ring)
     return 0;
 }
 
+/* The first of them sleeps on a word of the second, and before the third does, which
+   is told of that one's death all the same. */
+static void dies_before_two(struct circle *r, int (*first)(void *ring))
+{
+    r->pid[1] = unit_fork(first, r);
+    eventually(shm_load(&r->ready) == 1);
+    join(r, 2);
+    shm_store(&r->close, 1);
+    eventually(shm_load(&r->closed) == 1);
+    join(r, 3);
+    until_helpers_sleep(r);
+    die(r, 2);
+}
+
 /* The kernel wakes one of those that sleep on a word, the one that came first:
    here a waiter, which dies as it wakes, and passes nothing on. It does not wake
    before, as in a strict space it has no bypass window that ends. */
@@ -322,14 +336,7 @@ TEST(a_waiter_that_dies_of_it_keeps_no_death_from_the_next)
 
     setenv("ENQ_TICK_MS", "600000", 1);
     e = unit_open_with(&strict);
-    r->pid[1] = unit_fork(dies_as_its_waiter_wakes, r);
-    eventually(shm_load(&r->ready) == 1);
-    join(r, 2);
-    shm_store(&r->close, 1);
-    eventually(shm_load(&r->closed) == 1);
-    join(r, 3);
-    until_helpers_sleep(r);
-    die(r, 2);
+    dies_before_two(r, dies_as_its_waiter_wakes);
     unit_killed(r->pid[1]);
     r->pid[1] = 0;
     eventually(is_buried(e, 2));
@@ -404,14 +411,7 @@ TEST(who_waits_for_a_latch_keeps_no_death_from_the_next)
     struct circle *r = unit_shared(sizeof(*r));
     struct enq *e = begin_without_ticks(r, 0);
 
-    r->pid[1] = unit_fork(sleeps_for_a_latch, r);
-    eventually(shm_load(&r->ready) == 1);
-    join(r, 2);
-    shm_store(&r->close, 1);
-    eventually(shm_load(&r->closed) == 1);
-    join(r, 3);
-    until_helpers_sleep(r);
-    die(r, 2);
+    dies_before_two(r, sleeps_for_a_latch);
     eventually(is_buried(e, 2));
     end(e, r, 3);
 }
