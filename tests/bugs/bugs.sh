@@ -85,17 +85,20 @@ read_bugs() {
     done
 }
 
-# replace OLD NEW - whole lines of $text, which must be there exactly once
+# replace OLD NEW - whole lines of $text, which must be there exactly once. (From
+# the front: "${text#*$1}" would try each beginning of the text, with each again.)
 replace() {
-    local rest=${text#*$'\n'"$1"}
-    if [ "$rest" = "$text" ]; then
+    local before=${text%%$'\n'"$1"*} rest
+    if [ "$before" = "$text" ]; then
         echo "its lines are not in the source any more"
         return 1
-    elif [[ $'\n'$rest == *$'\n'"$1"* ]]; then
+    fi
+    rest=${text:${#before}+1+${#1}}
+    if [[ $'\n'$rest == *$'\n'"$1"* ]]; then
         echo "its lines are in the source more than once"
         return 1
     fi
-    text=${text/$'\n'"$1"/$'\n'"$2"}
+    text=$before$'\n'$2$rest
 }
 
 # patched NAME - the source with the bug in it, into $text
