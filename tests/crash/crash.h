@@ -333,6 +333,7 @@ struct options {
 extern struct options options;
 
 bool is_replay(void);
+bool is_whole(void); /* all series, not some that are named */
 /* Everything; or only one death at each point where nobody has died yet. */
 void series_work(struct box *box, unsigned round, bool points_only);
 /* Of the first point with the same name. */

@@ -11,7 +11,8 @@
  * has so many kills, or so long. First somebody dies at every point but those
  * in tests/crash/unreached (--points: no more than that). Then those that die
  * alone do so at each pass of each store, and pairs at each store with each
- * store of those that clear up: that is done whatever it takes. Stores in loops
+ * store of those that clear up: that is done whatever it takes, one half of the
+ * pairs in this run and the other in the next round or run. Stores in loops
  * are passed often: further passes are died at as long as the series has time,
  * which is its part of --share seconds (26; 0: hours). The second form plays
  * one death again.
@@ -275,7 +276,7 @@ static bool is_done(int64_t begin)
         now_ns() - begin >= (int64_t)options.seconds * 1000000000;
 }
 
-static bool is_whole(void)
+bool is_whole(void)
 {
     return options.op == NULL && options.state == NULL &&
         options.rescue == NULL && !options.alone && !is_replay();

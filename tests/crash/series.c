@@ -321,6 +321,15 @@ static bool is_wanted(const struct series *s)
         (s->rescue != NULL && strcmp(options.rescue, s->rescue) == 0);
 }
 
+/* Those of two that die take four fifths of the time, and two states of an
+   operation are much alike: each has its turn in every second round, and a run
+   of one round begins where chance wants. */
+static bool is_its_turn(const struct series *s, uint32_t i, uint64_t seed)
+{
+    return s->rescue == NULL || options.share == 0 || !is_whole() ||
+        (i + seed) % 2 == 0;
+}
+
 bool is_replay(void)
 {
     return options.name != NULL || options.k + options.j + options.i > 0;
@@ -361,7 +370,8 @@ void series_work(struct box *box, unsigned round, bool points_only)
         replay(&scene);
     } else {
         while (series_at(i = bump(&tally->next) - 1, &s))
-            if (is_wanted(&s) && !(points_only && s.rescue != NULL))
+            if (is_wanted(&s) && !(points_only && s.rescue != NULL) &&
+                is_its_turn(&s, i, options.seed + round))
                 work_through(&scene, &s, options.seed + round, points_only);
     }
     scene_end(&scene);

@@ -35,13 +35,13 @@ done
 # features, libFuzzer's books of how rare each is take half of the time; runs of
 # this length reach as much without them.
 parts='
-hostile 38000 4 -entropic=0
-look 34000 3 -entropic=0
-history 36000 2
-attach 92000 1
-texts 9600000 1
-scan 5100000 2
-json 550000 2
+hostile 41000 2 -entropic=0
+look 29000 2 -entropic=0
+history 42000 1
+attach 52000 1
+texts 4700000 1
+scan 2650000 2
+json 560000 1
 '
 targets='attach look hostile history texts scan json'
 for t; do
