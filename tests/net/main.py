@@ -1,5 +1,12 @@
-"""main.py - the faults of the network, one scenario after the other."""
+"""main.py - the faults of the network, one scenario of a world after the other.
+
+They wait most of the time: two worlds at once, each worker in a network
+namespace of its own.
+"""
 import argparse
+import collections
+import functools
+import multiprocessing
 import os
 import random
 import resource
@@ -9,7 +16,7 @@ import sys
 import nets
 import scenarios
 from judge import Judge
-from world import BRIDGE, LOCKCTL, World
+from world import BRIDGE, LOCKCTL, World, end_with_parent
 
 import pieces  # noqa: F401 - each adds its scenarios
 import ends  # noqa: F401
@@ -22,6 +29,8 @@ import many  # noqa: F401
 import death  # noqa: F401
 import outage  # noqa: F401
 import suspect
+
+WORKERS = 2
 
 # What the bridges of some scenarios are told; others take them as they are.
 WORLDS = {
@@ -50,6 +59,21 @@ def allow_descriptors():
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
+def begin():
+    """A worker. It clears up and ends when it is told to, or we are gone."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    end_with_parent(signal.SIGTERM)
+    nets.begin()
+
+
+def play(seed, text, world):
+    """In a worker. How many of each verdict, and how many grants."""
+    random.seed('%d %s' % (seed, world))
+    before = Judge.n_grants
+    counts = scenarios.run(text, make_world, world)
+    return dict(counts, grants=Judge.n_grants - before)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('--list', action='store_true')
@@ -65,14 +89,21 @@ def main():
             print('FAILED: there is no %s' % program)
             print('net: 0 passed, 1 failed, 0 skipped')
             return 1
-    print('seed %d' % args.seed)
-    random.seed(args.seed)
+    print('seed %d' % args.seed, flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     allow_descriptors()
-    nets.begin()
-    counts = scenarios.run(args.text, make_world)
+    wanted = scenarios.worlds(args.text)
+    if not wanted:
+        print('FAILED: no scenario contains "%s": see --list' % args.text)
+        print('net: 0 passed, 1 failed, 0 skipped')
+        return 1
+    counts = collections.Counter(ok=0, again=0, FAILED=0, skipped=0)
+    with multiprocessing.Pool(WORKERS, begin) as pool:
+        for of_world in pool.imap_unordered(
+                functools.partial(play, args.seed, args.text), wanted):
+            counts.update(of_world)
     scenarios.figure('net-scenarios', counts['ok'])
-    scenarios.figure('net-grants', Judge.n_grants)
+    scenarios.figure('net-grants', counts['grants'])
     scenarios.figure('net-again', counts['again'])
     print('net: %(ok)d passed, %(FAILED)d failed, %(skipped)d skipped' % counts)
     return 1 if counts['FAILED'] else 0

@@ -84,36 +84,42 @@ def _play(name, function, args, world):
     return verdict
 
 
-def run(text, make_world):
-    """Those whose name contains @text; how many of each verdict.
+def _play_all(of, make_world, wanted):
+    counts = {'ok': 0, 'FAILED': 0, 'skipped': 0, 'again': 0}
+    world = make_world(wanted)
+    try:
+        for name, function, args, _ in of:
+            verdict = _play(name, function, args, world)
+            if verdict == 'FAILED':  # what it left is nobody else's trouble
+                world.give_up()
+                world = make_world(wanted)
+                counts['again'] += 1
+                verdict = _play(name, function, args, world)
+            if verdict == 'FAILED':
+                world.give_up()
+                world = make_world(wanted)
+            counts[verdict] += 1
+        counts[world.finish()] += 1
+    finally:
+        world.give_up()
+    return counts
+
+
+def worlds(text):
+    """The names of those of which a scenario is wanted, as they come."""
+    names = [name for name, _, _, _ in _all]
+    assert len(set(names)) == len(names), 'two scenarios have one name'
+    return list(dict.fromkeys(w for name, _, _, w in _all if text in name))
+
+
+def run(text, make_world, wanted):
+    """Those of a world whose name contains @text; how many of each verdict.
 
     They have bounds in time, and a machine may be busy: one that failed is
     played again, once. How many were is counted, and must be few.
     """
-    counts = {'ok': 0, 'FAILED': 0, 'skipped': 0, 'again': 0}
-    names = [name for name, _, _, _ in _all]
-    assert len(set(names)) == len(names), 'two scenarios have one name'
-    world, which = None, None
-    for name, function, args, wanted in _all:
-        if text not in name:
-            continue
-        if wanted != which:
-            if world is not None:
-                counts[world.finish()] += 1
-            world, which = make_world(wanted), wanted
-        verdict = _play(name, function, args, world)
-        if verdict == 'FAILED':  # what it has left is nobody else's trouble
-            world.give_up()
-            world = make_world(wanted)
-            counts['again'] += 1
-            verdict = _play(name, function, args, world)
-        if verdict == 'FAILED':
-            world.give_up()
-            world = make_world(wanted)
-        counts[verdict] += 1
-    if world is not None:
-        counts[world.finish()] += 1
-    return counts
+    return _play_all([s for s in _all if s[3] == wanted and text in s[0]],
+                     make_world, wanted)
 
 
 def names(text):

@@ -28,10 +28,15 @@ _libc = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG = 1
 
 
+def end_with_parent(by):
+    """@by: the signal that comes when it is gone, whatever it dies of."""
+    _libc.prctl(PR_SET_PDEATHSIG, by)
+
+
 def prepare_child(nofile):
-    """In the child: it ends with us, whatever we die of."""
+    """In the child."""
     def prepare():
-        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        end_with_parent(signal.SIGKILL)
         if nofile is not None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (nofile, nofile))
     return prepare
