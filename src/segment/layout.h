@@ -48,7 +48,7 @@
 #include "enq.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x314b434f4c514e45) /* "ENQLOCK1" */
-#define LAYOUT_VERSION 12
+#define LAYOUT_VERSION 13
 
 #define PAGE_BYTES 4096u /* of ours; the kernel's may be larger */
 #define UNIT_BYTES 64u
@@ -61,7 +61,7 @@
 #define ID_SHARDS 16u /* of ids that callers brought */
 #define SHARDS_ALL (SHARDS + ID_SHARDS)
 
-#define OWNER_HASHES 1024u /* hashes of owners, counted while they wait */
+#define OWNER_HASHES 65536u /* hashes of owners, counted while they wait */
 
 #define BUCKET_SLOTS 8u
 #define BUCKETS_PER_SEGMENT (PAGE_BYTES / 64u)

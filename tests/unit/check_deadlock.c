@@ -518,77 +518,6 @@ TEST(a_helper_that_was_kept_from_running_looks_again_in_time)
     enq_close(e);
 }
 
-/* --- what a search costs --- */
-
-static mono_t (*true_now)(void);
-static _Thread_local unsigned clock_reads; /* one for each waiter visited */
-
-static mono_t counted_now(void)
-{
-    clock_reads++;
-    return true_now();
-}
-
-static unsigned visits_of_a_search(struct enq *e, const char *owner)
-{
-    struct thread *t = thread_enter(e->map);
-    struct enq_info infos[2];
-    bool youngest;
-    size_t total;
-
-    want(ENQ_OK, enq_list(e, "n", owner, infos, LENGTH(infos), &total));
-    ck_assert_uint_eq(total, 1);
-    clock_reads = 0;
-    want(ENQ_OK, cycle_find(&e->session, t, infos[0].handle, &youngest));
-    return clock_reads;
-}
-
-static uint64_t count_of(struct enq *e, const char *owner)
-{
-    struct ask ask = {
-        .owner = owner, .owner_bytes = (uint16_t)(strlen(owner) + 1)};
-
-    return ask_owner_hash(e->map, &ask) >> 1 & (OWNER_HASHES - 1);
-}
-
-/* An owner that is not counted with any of "0", "1", ... by chance: owners that
-   are counted together are looked at. */
-static void name_apart(struct enq *e, unsigned others, char name[12])
-{
-    bool taken[OWNER_HASHES] = {false};
-    char other[12];
-
-    for (unsigned i = 0; i < others; i++) {
-        snprintf(other, sizeof(other), "%u", i);
-        taken[count_of(e, other)] = true;
-    }
-    for (unsigned i = 0; snprintf(name, 12, "A%u", i), taken[count_of(e, name)];
-         i++)
-        ck_assert_uint_lt(i, OWNER_HASHES);
-}
-
-/* Of hundreds that wait for one that does not, none can be in a cycle. */
-TEST(who_waits_for_one_who_does_not_wait_visits_no_others)
-{
-    struct enq *e = unit_open();
-    char text[12], holder[12];
-
-    true_now = sys.now;
-    name_apart(e, PAIRS, holder);
-    for (unsigned i = 0; i < PAIRS; i++) {
-        snprintf(text, sizeof(text), "%u", i);
-        takes(e, holder, text, ENQ_MODE_X);
-        waits(e, text, text);
-    }
-    sys.now = counted_now;
-    ck_assert_uint_lt(visits_of_a_search(e, "0"), 10);
-    takes(e, "B", "b", ENQ_MODE_X);
-    waits(e, holder, "b"); /* now there might be */
-    ck_assert_uint_ge(visits_of_a_search(e, "1"), PAIRS);
-    sys.now = true_now;
-    enq_close(e);
-}
-
 int main(void)
 {
     unit_begin("deadlock");
@@ -609,6 +538,5 @@ int main(void)
     ADD_LOOP(a_cycle_through_what_a_dead_process_had_is_none, 20);
     ADD(owners_that_wait_no_longer_are_counted_no_longer);
     ADD(a_helper_that_was_kept_from_running_looks_again_in_time);
-    ADD(who_waits_for_one_who_does_not_wait_visits_no_others);
     return unit_end();
 }

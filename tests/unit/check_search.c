@@ -5,6 +5,8 @@
  * Nobody looks but the one who asks last. Keys: of the name "n", so that a
  * request for all of it overlaps them, or of "other".
  */
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "api/attachment.h"
@@ -179,6 +181,107 @@ TEST(a_lock_that_its_owner_has_only_delayed_hides_no_cycle)
     enq_close(e);
 }
 
+/* --- what a search costs --- */
+
+#define PAIRS 200
+
+static mono_t (*true_now)(void);
+static _Thread_local unsigned clock_reads; /* one for each waiter visited */
+
+static mono_t counted_now(void)
+{
+    clock_reads++;
+    return true_now();
+}
+
+static unsigned visits_of_a_search(struct enq *e, const char *owner)
+{
+    struct thread *t = thread_enter(e->map);
+    struct enq_info infos[2];
+    bool youngest;
+    size_t total;
+
+    want(ENQ_OK, enq_list(e, "n", owner, infos, LENGTH(infos), &total));
+    ck_assert_uint_eq(total, 1);
+    clock_reads = 0;
+    want(ENQ_OK, cycle_find(&e->session, t, infos[0].handle, &youngest));
+    return clock_reads;
+}
+
+static uint64_t count_of(struct enq *e, const char *owner)
+{
+    struct ask ask = {
+        .owner = owner, .owner_bytes = (uint16_t)(strlen(owner) + 1)};
+
+    return ask_owner_hash(e->map, &ask) >> 1 & (OWNER_HASHES - 1);
+}
+
+/* An owner that is not counted with any of "0", "1", ... by chance: owners that
+   are counted together are looked at. */
+static void name_apart(struct enq *e, unsigned others, char name[12])
+{
+    bool taken[OWNER_HASHES] = {false};
+    char other[12];
+
+    for (unsigned i = 0; i < others; i++) {
+        snprintf(other, sizeof(other), "%u", i);
+        taken[count_of(e, other)] = true;
+    }
+    for (unsigned i = 0; snprintf(name, 12, "A%u", i), taken[count_of(e, name)];
+         i++)
+        ck_assert_uint_lt(i, OWNER_HASHES);
+}
+
+/* Of hundreds that wait for one that does not, none can be in a cycle. */
+TEST(who_waits_for_one_who_does_not_wait_visits_no_others)
+{
+    struct enq *e = unit_open();
+    char text[12], holder[12];
+
+    true_now = sys.now;
+    name_apart(e, PAIRS, holder);
+    for (unsigned i = 0; i < PAIRS; i++) {
+        snprintf(text, sizeof(text), "%u", i);
+        takes(e, holder, "n", text, ENQ_MODE_X);
+        waits(e, text, "n", text, ENQ_MODE_X);
+    }
+    sys.now = counted_now;
+    ck_assert_uint_lt(visits_of_a_search(e, "0"), 10);
+    takes(e, "B", "n", "b", ENQ_MODE_X);
+    waits(e, holder, "n", "b", ENQ_MODE_X); /* now there might be */
+    ck_assert_uint_ge(visits_of_a_search(e, "1"), PAIRS);
+    sys.now = true_now;
+    enq_close(e);
+}
+
+/* Owners are counted by their hashes: of 200 that do not wait some few are taken
+   for one of the 1,200 that do. */
+TEST(who_does_not_wait_is_rarely_taken_for_one_of_many_who_do)
+{
+    struct enq *e = unit_open();
+    char key[12], holder[12], waiter[12];
+    unsigned taken = 0;
+
+    takes(e, "Z", "n", "q", ENQ_MODE_X);
+    for (unsigned i = 0; i < 1000; i++) {
+        snprintf(waiter, sizeof(waiter), "q%u", i);
+        waits(e, waiter, "n", "q", ENQ_MODE_X);
+    }
+    true_now = sys.now;
+    sys.now = counted_now;
+    for (unsigned i = 0; i < 200; i++) {
+        snprintf(key, sizeof(key), "%u", i);
+        snprintf(holder, sizeof(holder), "h%u", i);
+        snprintf(waiter, sizeof(waiter), "w%u", i);
+        takes(e, holder, "n", key, ENQ_MODE_X);
+        waits(e, waiter, "n", key, ENQ_MODE_X);
+        taken += visits_of_a_search(e, waiter) > 100;
+    }
+    sys.now = true_now;
+    ck_assert_uint_lt(taken, 20); /* 4, in the mean */
+    enq_close(e);
+}
+
 int main(void)
 {
     unit_begin("search");
@@ -189,5 +292,7 @@ int main(void)
     ADD(a_reader_that_came_last_stands_for_no_writer);
     ADD(a_lock_that_is_only_delayed_hides_no_cycle_behind_it);
     ADD(a_lock_that_its_owner_has_only_delayed_hides_no_cycle);
+    ADD(who_waits_for_one_who_does_not_wait_visits_no_others);
+    ADD(who_does_not_wait_is_rarely_taken_for_one_of_many_who_do);
     return unit_end();
 }
