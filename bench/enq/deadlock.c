@@ -51,6 +51,32 @@ int enq_prepare_deadlock(struct seat *s)
     return 0;
 }
 
+/* One has the key that all others wait for, and asks for what the first of them
+   has: two owners, behind whom the others wait as well. */
+int enq_prepare_search(struct seat *s)
+{
+    struct mine *m = s->mine;
+    uint64_t ticket;
+
+    for (unsigned i = 0; i < 2; i++) {
+        owner_set(m, i);
+        key_set(m, i);
+        if (enq_take(s) != 0)
+            return -1;
+    }
+    m->req.wait_ms = ENQ_FOREVER;
+    key_set(m, 0);
+    for (unsigned i = 1; i <= s->trial->count; i++) {
+        owner_set(m, i);
+        int rc = enq_start(m->e, &m->req, &m->grant, &ticket);
+        if (rc != ENQ_PENDING)
+            return enq_failed(s, "enq_start (to wait)", rc);
+    }
+    owner_set(m, 0);
+    key_set(m, 1);
+    return 0;
+}
+
 /* The last would close the cycle: it is refused, and the others wait on. */
 int enq_deadlock_batch(struct seat *s, uint32_t n)
 {

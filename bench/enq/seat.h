@@ -24,6 +24,7 @@ struct mine {
     struct enq_info *infos; /* room for a list */
     size_t n_infos;
     struct queue *queue; /* threads that wait, or NULL */
+    uint64_t turn;       /* which of those that wait in turn has the lock */
     int events;          /* what enq_fd() said */
     struct load *load;   /* clients of a bridge, or NULL */
     struct enq *far;     /* the same space, by way of the bridge */
@@ -72,10 +73,13 @@ int enq_prepare_events(struct seat *s);
 int enq_start_guarded(struct seat *s);
 int enq_start_guarded_batch(struct seat *s, uint32_t n);
 int enq_weigh_pending(struct seat *s);
+int enq_prepare_started(struct seat *s);
+int enq_started_batch(struct seat *s, uint32_t n);
 
 /* deadlock.c: owners that wait for each other. */
 int enq_fight_blind(struct seat *s, uint32_t n);
 int enq_prepare_deadlock(struct seat *s);
+int enq_prepare_search(struct seat *s);
 int enq_deadlock_batch(struct seat *s, uint32_t n);
 int enq_deadlock_once(struct seat *s);
 int enq_deadlock_busy(struct seat *s, uint32_t n);
@@ -98,6 +102,17 @@ int enq_far_give(struct seat *s);
 int enq_far_batch(struct seat *s, uint32_t n);
 int enq_far_base(struct seat *s, uint32_t n);
 void enq_client_end(struct mine *m);
+
+/* scale.c: beside a lot of them. */
+int enq_prepare_holders(struct seat *s);
+int enq_prepare_cumulated(struct seat *s);
+int enq_prepare_wide_apart(struct seat *s);
+int enq_prepare_list_one(struct seat *s);
+int enq_list_one_batch(struct seat *s, uint32_t n);
+int enq_list_one_once(struct seat *s);
+int enq_prepare_full(struct seat *s);
+int enq_full_batch(struct seat *s, uint32_t n);
+int enq_full_once(struct seat *s);
 
 /* set.c: several locks as one. */
 int enq_prepare_set(struct seat *s);

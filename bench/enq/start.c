@@ -113,6 +113,69 @@ int enq_start_guarded_batch(struct seat *s, uint32_t n)
     return 0;
 }
 
+/* A queue of one process ----------------------------------------------------- */
+
+static void turn_of(struct mine *m, uint64_t turn)
+{
+    m->turn = turn;
+    snprintf(m->owner, sizeof(m->owner), "waiter %u", (unsigned)turn);
+}
+
+/* The one more than trial->count is the one that has the lock. */
+int enq_prepare_started(struct seat *s)
+{
+    struct mine *m = s->mine;
+    uint64_t ticket;
+
+    m->req.mode = ENQ_MODE_X;
+    turn_of(m, 0);
+    if (enq_prepare_events(s) != 0 || enq_take(s) != 0)
+        return -1;
+    for (uint64_t i = 1; i <= s->trial->count; i++) {
+        struct enq_grant unused;
+        turn_of(m, i);
+        int rc = enq_start(m->e, &m->req, &unused, &ticket);
+        if (rc != ENQ_PENDING)
+            return enq_failed(s, "enq_start (to wait)", rc);
+    }
+    m->turn = 0;
+    return 0;
+}
+
+/* It is given back, the next one's grant comes as an event, and who had it waits
+   behind all others. */
+static int pass_on(struct seat *s)
+{
+    struct mine *m = s->mine;
+    struct enq_event event;
+    struct enq_grant unused;
+    uint64_t ticket;
+
+    if (enq_give(s) != 0)
+        return -1;
+    do
+        if (event_next(s, &event) != 0)
+            return -1;
+    while (event.kind != ENQ_EVENT_RESULT);
+    if (event.result != ENQ_OK)
+        return enq_failed(s, "a started request", event.result);
+    m->grant = event.grant;
+    turn_of(m, m->turn);
+    int rc = enq_start(m->e, &m->req, &unused, &ticket);
+    if (rc != ENQ_PENDING)
+        return enq_failed(s, "enq_start (to wait again)", rc);
+    m->turn = m->turn < s->trial->count ? m->turn + 1 : 0;
+    return 0;
+}
+
+int enq_started_batch(struct seat *s, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (pass_on(s) != 0)
+            return -1;
+    return 0;
+}
+
 /* Many pending ------------------------------------------------------------- */
 
 /* Another process, which has all that is asked for. It is told which lock to

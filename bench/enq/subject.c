@@ -42,7 +42,10 @@ int enq_attach(struct seat *s)
 {
     const struct scenario *sc = s->trial->scenario;
     const struct space *space = s->arena;
-    struct enq_open_opts opts = {.size = sizeof(opts), .strict = space->strict};
+    bool fills = sc->work == WORK_FULL;
+    struct enq_open_opts opts = {.size = sizeof(opts),
+        .strict = space->strict,
+        .slots = fills ? (uint32_t)s->trial->held : 0};
     struct mine *m = calloc(1, sizeof(*m));
 
     if (m == NULL)
@@ -275,6 +278,26 @@ static int random_batch(struct seat *s, uint32_t n)
     return 0;
 }
 
+/* An id of one's own: that of the key. */
+static int prepare_ids(struct seat *s)
+{
+    struct mine *m = s->mine;
+    int rc = enq_hold_many(s);
+
+    m->req.id = m->field;
+    return rc;
+}
+
+static int without_ids(struct seat *s, uint32_t n)
+{
+    struct mine *m = s->mine;
+
+    m->req.id = NULL;
+    int rc = random_batch(s, n);
+    m->req.id = m->field;
+    return rc;
+}
+
 static int weigh(struct seat *s)
 {
     struct mine *m = s->mine;
@@ -292,12 +315,18 @@ static int weigh(struct seat *s)
     return 0;
 }
 
+enum { THREADS_MOST = 10000, SESSIONS_MOST = 1000 };
+
 static const char *declines(const struct trial *t)
 {
     const char *why = NULL;
 
     if (t->scenario->work == WORK_DEADLOCK && t->count < 2)
         return "a deadlock has two owners at least";
+    if (t->scenario->work == WORK_QUEUE && t->count > THREADS_MOST)
+        return "a process has no more threads than that";
+    if (t->scenario->work == WORK_SESSIONS && t->count > SESSIONS_MOST)
+        return "a process has 1,000 attachments at most";
     if (has_bridge(t))
         why = enq_remote_declines(t);
     if (why == NULL && t->scenario->work == WORK_NPM)
@@ -371,6 +400,32 @@ const struct subject subject_enq =
                     {.prepare = enq_prepare_deadlock,
                         ACT_PAIRS(enq_deadlock_batch, enq_deadlock_once, NULL),
                         .base = enq_deadlock_busy},
+                [WORK_HOLDERS] =
+                    {.prepare = enq_prepare_holders,
+                        ACT_PAIRS(enq_pair_batch, enq_take, enq_give)},
+                [WORK_CUMULATED] =
+                    {.prepare = enq_prepare_cumulated,
+                        ACT_PAIRS(enq_pair_batch, enq_take, enq_give)},
+                [WORK_STARTED] =
+                    {.prepare = enq_prepare_started,
+                        .batch = enq_started_batch},
+                [WORK_SEARCH] =
+                    {.prepare = enq_prepare_search,
+                        ACT_PAIRS(enq_deadlock_batch, enq_deadlock_once, NULL),
+                        .base = enq_deadlock_busy},
+                [WORK_WIDE_APART] =
+                    {.prepare = enq_prepare_wide_apart,
+                        ACT_PAIRS(enq_pair_batch, enq_take, enq_give)},
+                [WORK_LIST_ONE] =
+                    {.prepare = enq_prepare_list_one,
+                        ACT_PAIRS(enq_list_one_batch, enq_list_one_once, NULL)},
+                [WORK_IDS] =
+                    {.prepare = prepare_ids,
+                        ACT_PAIRS(random_batch, take_random, enq_give),
+                        .base = without_ids},
+                [WORK_FULL] =
+                    {.prepare = enq_prepare_full,
+                        ACT_PAIRS(enq_full_batch, enq_full_once, NULL)},
                 [WORK_SET] =
                     {.prepare = enq_prepare_set,
                         ACT_PAIRS(enq_set_batch, enq_take_set, enq_give_set),

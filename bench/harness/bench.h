@@ -33,6 +33,7 @@
 enum {
     PROCS_MAX = 64,
     ROUNDS_MAX = 99,
+    COUNT_MAX = 100000,
     LIST_MAX = 8, /* values of one --procs or --held */
     SUBJECTS_MAX = 16,
     SCENARIOS_MAX = 48,
@@ -45,32 +46,40 @@ enum {
 
 /* What a subject has to be able to do; each is one row of its acts. */
 enum work {
-    WORK_PAIR,      /* take and give back a lock that is free */
-    WORK_FIGHT,     /* the same on one key, waiting, guarded by a counter */
-    WORK_CUMULATE,  /* take and give back on top of one's own */
-    WORK_SHARE,     /* shared locks on one key */
-    WORK_REFUSE,    /* be refused because another owner holds it */
-    WORK_VALID,     /* ask whether a held lock is still held */
-    WORK_RANDOM,    /* pairs on random keys while trial->held are held */
-    WORK_WEIGH,     /* bytes of shared memory for each held lock */
-    WORK_DEATH,     /* get the key of a killed holder: see struct act */
-    WORK_ATTACH,    /* time to attach, and what an empty table takes */
-    WORK_LIST,      /* list trial->held locks while a bystander makes pairs */
-    WORK_LIST_NAME, /* the same, of one object name */
-    WORK_BESIDE,    /* pairs while trial->count '@' locks are held elsewhere */
-    WORK_APART,     /* the same with pairs of another object name */
-    WORK_WIDE,      /* an '@' request over trial->held concrete locks */
-    WORK_QUEUE,     /* hand-overs of one key while trial->count wait for it */
-    WORK_SESSIONS,  /* pairs while trial->count others are attached */
-    WORK_START,     /* pairs that need not wait, but would not block */
-    WORK_NEXT,      /* a fight without blocking: grants come as events */
-    WORK_PENDING,   /* trial->count requests wait in one process */
-    WORK_LOOK,      /* a fight; the base searches for no cycle */
-    WORK_DEADLOCK,  /* be refused, as trial->count would deadlock */
-    WORK_SET,       /* eight locks as one; the base: one after the other */
-    WORK_REMOTE,    /* pairs over trial->count connections of one process */
-    WORK_NPM,       /* pairs by npm's client, trial->count of them */
-    WORK_CLIENT,    /* pairs by our own client; the base: bare round trips */
+    WORK_PAIR,       /* take and give back a lock that is free */
+    WORK_FIGHT,      /* the same on one key, waiting, guarded by a counter */
+    WORK_CUMULATE,   /* take and give back on top of one's own */
+    WORK_SHARE,      /* shared locks on one key */
+    WORK_REFUSE,     /* be refused because another owner holds it */
+    WORK_VALID,      /* ask whether a held lock is still held */
+    WORK_RANDOM,     /* pairs on random keys while trial->held are held */
+    WORK_WEIGH,      /* bytes of shared memory for each held lock */
+    WORK_DEATH,      /* get the key of a killed holder: see struct act */
+    WORK_ATTACH,     /* time to attach, and what an empty table takes */
+    WORK_LIST,       /* list trial->held locks while a bystander makes pairs */
+    WORK_LIST_NAME,  /* the same, of one object name */
+    WORK_BESIDE,     /* pairs while trial->count '@' locks are held elsewhere */
+    WORK_APART,      /* the same with pairs of another object name */
+    WORK_WIDE,       /* an '@' request over trial->held concrete locks */
+    WORK_QUEUE,      /* hand-overs of one key while trial->count wait for it */
+    WORK_SESSIONS,   /* pairs while trial->count others are attached */
+    WORK_START,      /* pairs that need not wait, but would not block */
+    WORK_NEXT,       /* a fight without blocking: grants come as events */
+    WORK_PENDING,    /* trial->count requests wait in one process */
+    WORK_LOOK,       /* a fight; the base searches for no cycle */
+    WORK_DEADLOCK,   /* be refused, as trial->count would deadlock */
+    WORK_HOLDERS,    /* S pairs while trial->count others hold S on the key */
+    WORK_CUMULATED,  /* pairs on top of trial->count of one's own */
+    WORK_STARTED,    /* hand-overs while trial->count started requests wait */
+    WORK_SEARCH,     /* be refused as a deadlock; trial->count wait for us */
+    WORK_WIDE_APART, /* an '@' request beside trial->held of another name */
+    WORK_LIST_ONE,   /* list a name with one lock beside trial->held others */
+    WORK_IDS,        /* WORK_RANDOM with ids of our own; the base: without */
+    WORK_FULL,       /* be refused by a full table of trial->held */
+    WORK_SET,        /* eight locks as one; the base: one after the other */
+    WORK_REMOTE,     /* pairs over trial->count connections of one process */
+    WORK_NPM,        /* pairs by npm's client, trial->count of them */
+    WORK_CLIENT,     /* pairs by our own client; the base: bare round trips */
     N_WORKS,
 };
 
@@ -111,6 +120,7 @@ struct trial {
 
 extern const struct scenario scenarios[];
 const struct scenario *scenario_find(const char *name);
+bool scenario_is_scale(const struct scenario *s); /* cost against a number */
 void scenarios_list(FILE *out);
 void subjects_list(FILE *out);
 
@@ -368,6 +378,22 @@ const struct result *result_peer(const struct result *r,
    telling. */
 double result_times(const struct result *mine, const struct result *other);
 
+/* What one operation costs, ns, and against what it is measured: locks held,
+   waiters ... */
+double result_cost(const struct result *r);
+uint64_t result_number(const struct result *r);
+
+/* How the cost grows in a scale: fitted to cost = a * number ^ exponent. 0:
+   not at all; 1: in proportion. */
+struct growth {
+    uint64_t from, to;
+    double from_ns, to_ns, exponent;
+};
+
+/* False: there are not two numbers. */
+bool growth_of(const struct scenario *s, const struct subject *subject,
+    struct growth *g);
+
 struct verdict {
     const char *scenario, *text, *unit;
     const char *missing; /* not NULL: not judged, this was not measured */
@@ -393,6 +419,7 @@ void report_missing(const struct subject *s, const char *why);
 void report_declined(const struct trial *t, const struct subject *s,
     const char *why);
 void report_result(const struct result *r);
+void report_growth(void);
 void report_goals(void);
 
 /* The same as JSON, a line each. */
@@ -401,6 +428,8 @@ void json_missing(FILE *out, const struct subject *s, const char *why);
 void json_declined(FILE *out, const struct trial *t, const struct subject *s,
     const char *why);
 void json_result(FILE *out, const struct result *r);
+void json_growth(FILE *out, const struct scenario *s, const struct subject *of,
+    const struct growth *g);
 void json_goal(FILE *out, const struct verdict *v);
 int readme_write(const char *path, const struct machine *m);
 int plot_write(const char *path, const struct machine *m);

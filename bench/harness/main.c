@@ -143,6 +143,7 @@ static int run_all(const struct options *o)
         if (run_scenario(o, &scenarios[i]) != 0)
             return -1;
     }
+    report_growth();
     report_goals();
     return 0;
 }

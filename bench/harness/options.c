@@ -21,7 +21,8 @@ enum {
     OPT_LIST,
     OPT_PAIRS,
     OPT_ROUNDS,
-    OPT_SCENARIO
+    OPT_SCENARIO,
+    OPT_GROWTH
 };
 
 static const struct option longs[] = {
@@ -36,6 +37,7 @@ static const struct option longs[] = {
     {"plot", required_argument, NULL, OPT_PLOT},
     {"readme", required_argument, NULL, OPT_README},
     {"pairs", required_argument, NULL, OPT_PAIRS},
+    {"growth", no_argument, NULL, OPT_GROWTH},
     {"json", no_argument, NULL, OPT_JSON},
     {"list", no_argument, NULL, OPT_LIST},
     {"help", no_argument, NULL, 'h'},
@@ -50,6 +52,7 @@ static void usage(void)
         "peers in one\nrun, in a lock space of its own that is gone "
         "afterwards.\n\n"
         "  --scenario NAME   only this one; may be given again (see --list)\n"
+        "  --growth          only the scales: what grows, and how fast\n"
         "  --subject NAME    only this one; may be given again (see --list)\n"
         "  --list            name the scenarios and the subjects\n"
         "  --rounds N        rounds for each subject, 1..%d (5)\n"
@@ -57,8 +60,8 @@ static void usage(void)
         "  --procs N[,N...]  numbers of processes, 1..%d (1,2,16)\n"
         "  --held N[,N...]   numbers of locks held, 1..10000000\n"
         "  --count N[,N...]  of the scales: waiters, sessions, '@' locks, "
-        "1..1000\n",
-        ROUNDS_MAX, PROCS_MAX);
+        "1..%d\n",
+        ROUNDS_MAX, PROCS_MAX, COUNT_MAX);
     printf(
         "  --json            one object per line instead of the table\n"
         "  --save FILE       the same into a file, beside the table\n"
@@ -137,6 +140,13 @@ static int set_scenario(struct options *o, const char *name)
     return 0;
 }
 
+static void set_growth(struct options *o)
+{
+    for (unsigned i = 0; scenarios[i].name != NULL; i++)
+        if (scenario_is_scale(&scenarios[i]))
+            o->picked[i] = o->chosen = true;
+}
+
 static int set_seconds(struct options *o, const char *text)
 {
     char *end;
@@ -182,7 +192,7 @@ static int set_held(struct options *o, const char *text)
 
 static int set_count(struct options *o, const char *text)
 {
-    int n = numbers("count", text, 1000, o->count);
+    int n = numbers("count", text, COUNT_MAX, o->count);
 
     if (n < 0)
         return -1;
@@ -259,6 +269,9 @@ static int set_option(struct options *o, int c)
         return set_file(o, c, optarg);
     case OPT_PAIRS:
         return one_number("pairs", optarg, UINT64_C(1000000000000), &o->pairs);
+    case OPT_GROWTH:
+        set_growth(o);
+        return 0;
     case OPT_JSON:
         o->json = true;
         return 0;

@@ -47,7 +47,7 @@ void subjects_list(FILE *out)
     fprintf(out, "\nsubjects:\n");
     for (unsigned i = 0; subjects[i] != NULL; i++) {
         const char *missing = subject_missing(i);
-        fprintf(out, "%-14s %s%s%s%s\n", subjects[i]->name, subjects[i]->what,
+        fprintf(out, "%-16s %s%s%s%s\n", subjects[i]->name, subjects[i]->what,
             missing != NULL ? " (" : "", missing != NULL ? missing : "",
             missing != NULL ? ")" : "");
     }

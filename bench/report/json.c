@@ -146,6 +146,19 @@ void json_result(FILE *out, const struct result *r)
     fprintf(out, "}\n");
 }
 
+void json_growth(FILE *out, const struct scenario *s, const struct subject *of,
+    const struct growth *g)
+{
+    fprintf(out, "{\"bench\":\"growth\"");
+    more_text(out, "subject", of->name);
+    more_text(out, "scenario", s->name);
+    fprintf(out,
+        ",\"from\":%llu,\"from_ns\":%.2f,\"to\":%llu,\"to_ns\":%.2f,"
+        "\"exponent\":%.3f}\n",
+        (unsigned long long)g->from, g->from_ns, (unsigned long long)g->to,
+        g->to_ns, g->exponent);
+}
+
 void json_goal(FILE *out, const struct verdict *v)
 {
     fprintf(out, "{\"bench\":\"goal\"");

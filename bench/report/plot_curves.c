@@ -15,6 +15,25 @@ struct wanted {
 };
 
 static const struct wanted panels[] = {
+    {"scale-ids", "A pair with an id of its own",
+        "ns a pair, random keys; locks held"},
+    {"scale-full", "Refused by a full table", "ns a refusal; locks held"},
+    {"scale-wide", "An '@' lock over locks of its name",
+        "ns a pair; locks of its name"},
+    {"scale-wide-apart", "An '@' lock beside locks of other names",
+        "ns a pair; locks of other names"},
+    {"scale-list-one", "List a name with one lock",
+        "ns a list; locks of other names"},
+    {"scale-holders", "An S pair against the holders of its key",
+        "ns a pair; others that hold S"},
+    {"scale-cumulated", "A pair on top of one's own",
+        "ns a pair; one's own locks of the key"},
+    {"scale-started", "A hand-over among started requests",
+        "ns from holder to holder; requests that wait"},
+    {"scale-search", "Refused as it would deadlock",
+        "ns a refusal; requests that wait for us"},
+    {"scale-death", "From a kill to the waiter's grant",
+        "ns, median; locks that the killed one held"},
     {"scale-held", "A pair against the number of locks held",
         "ns a pair, random keys; locks held"},
     {"scale-waiters", "A hand-over against the length of the queue",
@@ -38,17 +57,9 @@ struct curve {
 
 static double number_of(const struct result *r)
 {
-    const struct trial *t = &r->trial;
-    uint64_t n = t->scenario->n_count > 0 ? t->count : t->held;
+    uint64_t n = result_number(r);
 
     return n > 0 ? (double)n : 0.1;
-}
-
-static double cost_of(const struct result *r)
-{
-    if (r->trial.scenario->work == WORK_QUEUE)
-        return r->handover;
-    return r->rate > 0 ? 1e9 / r->rate : 0;
 }
 
 static struct curve collect(const char *scenario, const struct subject *s)
@@ -57,11 +68,11 @@ static struct curve collect(const char *scenario, const struct subject *s)
 
     for (const struct result *r = result_next(NULL); r != NULL;
          r = result_next(r)) {
-        if (r->subject != s || cost_of(r) <= 0 || c.n == POINTS_MAX ||
+        if (r->subject != s || result_cost(r) <= 0 || c.n == POINTS_MAX ||
             strcmp(r->trial.scenario->name, scenario) != 0)
             continue;
         c.x[c.n] = number_of(r);
-        c.y[c.n++] = cost_of(r);
+        c.y[c.n++] = result_cost(r);
     }
     return c;
 }

@@ -52,7 +52,7 @@ void report_columns(void)
 {
     if (table == NULL)
         return;
-    fprintf(table, "\n%-14s %5s %-14s %-13s%9s %9s %9s %9s %5s %9s %8s\n",
+    fprintf(table, "\n%-16s %5s %-15s %-13s%9s %9s %9s %9s %5s %9s %8s\n",
         "scenario", "procs", "with", "subject", "ops/s", "each", "p50", "p99",
         "fair", "longest", "enq is");
 }
@@ -81,7 +81,7 @@ static void label(const struct trial *t, const struct subject *s)
 {
     char with[32];
 
-    fprintf(table, "%-14s %5u %-14s %-13s", t->scenario->name, t->procs,
+    fprintf(table, "%-16s %5u %-15s %-13s", t->scenario->name, t->procs,
         show_trial(with, sizeof(with), t), s->name);
 }
 
@@ -211,13 +211,54 @@ void report_result(const struct result *r)
     fflush(stdout);
 }
 
+static void table_growth(const struct scenario *s, const struct subject *of,
+    const struct growth *g)
+{
+    char from[24], to[24];
+
+    fprintf(table, "%-16s %-13s %9llu %10s %9llu %10s %9.2f\n", s->name,
+        of->name, (unsigned long long)g->from,
+        show_ns(from, sizeof(from), g->from_ns), (unsigned long long)g->to,
+        show_ns(to, sizeof(to), g->to_ns), g->exponent);
+}
+
+static void scale_growth(const struct scenario *s, bool *headed)
+{
+    struct growth g;
+
+    for (unsigned i = 0; subjects[i] != NULL; i++) {
+        if (!growth_of(s, subjects[i], &g))
+            continue;
+        if (table != NULL && !*headed)
+            fprintf(table, "\n%-16s %-13s %9s %10s %9s %10s %9s\n", "growth",
+                "subject", "beside", "each", "beside", "each", "exponent");
+        *headed = true;
+        if (table != NULL)
+            table_growth(s, subjects[i], &g);
+        if (lines != NULL)
+            json_growth(lines, s, subjects[i], &g);
+        if (saved != NULL)
+            json_growth(saved, s, subjects[i], &g);
+    }
+}
+
+/* Of the scales with two numbers at least. */
+void report_growth(void)
+{
+    bool headed = false;
+
+    for (const struct scenario *s = scenarios; s->name != NULL; s++)
+        if (scenario_is_scale(s))
+            scale_growth(s, &headed);
+}
+
 static void table_goal(const struct verdict *v)
 {
     char value[32] = "-", limit[32];
 
     if (v->missing == NULL)
         show_unit(value, sizeof(value), v->value, v->unit);
-    fprintf(table, "%-14s %-52s %11s %s %-11s ", v->scenario, v->text, value,
+    fprintf(table, "%-16s %-52s %11s %s %-11s ", v->scenario, v->text, value,
         v->at_least ? ">=" : "<=",
         show_unit(limit, sizeof(limit), v->limit, v->unit));
     if (v->missing != NULL)
@@ -234,7 +275,7 @@ void report_goals(void)
     if (result_next(NULL) == NULL)
         return;
     if (table != NULL)
-        fprintf(table, "\n%-14s %-52s %11s %-14s\n", "goals", "", "measured",
+        fprintf(table, "\n%-16s %-52s %11s %-14s\n", "goals", "", "measured",
             "   goal");
     for (unsigned i = 0; i < goals_count(); i++) {
         struct verdict v = goal_judge(i);

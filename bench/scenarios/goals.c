@@ -13,6 +13,7 @@ enum measure {
     FAIR,
     LONGEST,
     LONGEST_USUAL, /* the median of the rounds */
+    COST,          /* ns of one operation, as the scales show it */
     TIMES_BASE,    /* time, compared with the base's */
     BYTES,
 };
@@ -160,6 +161,28 @@ static const struct goal goals[] = {
     {"unix socket, 64 connections, depth 16: Redis, a safe release", RATE,
         ENQ("remote-unix-deep", .count = 64),
         PEER("remote-unix-deep", "redis", .count = 64), true, 2.5, "x"},
+    {"1,000 threads wait: a hand-over with 10", COST,
+        ENQ("scale-waiters", .count = 1000), ENQ("scale-waiters", .count = 10),
+        false, 1.5, "x"},
+    {"10,000 started requests wait: one with 10", COST,
+        ENQ("scale-started", .count = 10000), ENQ("scale-started", .count = 10),
+        false, 2, "x"},
+    {"10,000 others hold S: an S pair with 10", COST,
+        ENQ("scale-holders", .count = 10000), ENQ("scale-holders", .count = 10),
+        false, 2, "x"},
+    {"on top of 10,000 of one's own: on top of 10", COST,
+        ENQ("scale-cumulated", .count = 10000),
+        ENQ("scale-cumulated", .count = 10), false, 2, "x"},
+    {"a deadlock, 10,000 wait", COST, ENQ("scale-search", .count = 10000), {0},
+        false, 1e6, "ns"},
+    {"'@' over 1,000,000 of its name", COST, ENQ("scale-wide", .held = 1000000),
+        {0}, false, 60e6, "ns"},
+    {"'@' beside 1,000,000 of other names", COST,
+        ENQ("scale-wide-apart", .held = 1000000), {0}, false, 3e6, "ns"},
+    {"an id of one's own, 1,000,000 held: without", TIMES_BASE,
+        ENQ("scale-ids", .held = 1000000), {0}, false, 1.5, "x"},
+    {"refused by a full table of 1,000,000", COST,
+        ENQ("scale-full", .held = 1000000), {0}, false, 20e3, "ns"},
     {"npm's client, 16 at once: what enqueue-server claims", RATE,
         ENQ("remote-npm"), PEER("remote-npm", "enqueue-server"), true, 1, "x"},
     {"our client, TCP: time of the bare round trips", TIMES_BASE,
@@ -189,6 +212,8 @@ static double figure(const struct result *r, enum measure m)
         return r->longest_worst;
     case LONGEST_USUAL:
         return r->longest;
+    case COST:
+        return result_cost(r);
     case TIMES_BASE:
         return r->rate > 0 ? r->base_rate / r->rate : 0;
     case BYTES:

@@ -73,8 +73,8 @@ bench_runs() {
         <"$tmp/out" 2>"$tmp/err"
     verdict "each line of --json is an object" $?
     rows=$(grep -c '"subject":"enq",' "$tmp/out")
-    [ "$rows" -eq 51 ]
-    verdict "enq has a line in each of 51 trials ($rows)" $?
+    [ "$rows" -eq 61 ]
+    verdict "enq has a line in each of 61 trials ($rows)" $?
     "$bin/enq-bench" --list | sed '/^$/,$d; s/ .*//' >"$tmp/names"
     while read -r name; do
         grep -q "\"subject\":\"enq\",\"scenario\":\"$name\"" "$tmp/out"
@@ -219,6 +219,30 @@ long_queue() {
     verdict "and it goes from one to the next within 1 ms (${ns:-none} ns)" $?
 }
 
+# The exponent is 0 where nothing grows, and 1 where all of it does.
+growth() {
+    start enq-bench --growth --json --rounds 1 --seconds 0.01 --subject enq \
+        --held 1000 --count 10
+    wait $pid
+    sed -n 's/.*"scenario":"\([a-z-]*\)","procs".*/\1/p' "$tmp/out" | sort -u \
+        >"$tmp/measured"
+    "$bin/enq-bench" --list | sed -n 's/^\(scale-[a-z-]*\) .*/\1/p' | sort |
+        cmp -s - "$tmp/measured"
+    verdict "--growth measures the scales, all and no others" $?
+    start enq-bench --json --rounds 1 --seconds 0.02 --subject enq \
+        --scenario scale-holders --scenario scale-wide --held 1000,10000
+    wait $pid
+    verdict "two scales are measured" $?
+    python3 - "$tmp/out" <<'END'
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+grow = {r['scenario']: r['exponent'] for r in rows if r['bench'] == 'growth'}
+sys.exit(not (sorted(grow) == ['scale-holders', 'scale-wide'] and
+              grow['scale-holders'] < 0.5 < grow['scale-wide']))
+END
+    verdict "an S pair grows with no holders, an '@' lock with its name" $?
+}
+
 no_bridge() { ! pgrep -f "space shm:enq-bench-$1 "; }
 
 demo_runs() {
@@ -246,7 +270,7 @@ refuses enq-bench 'held.*list' --held 10,,20
 refuses enq-bench 'seconds.*0.01 to 60' --seconds nan
 refuses enq-bench 'scenario.*--list' --scenario nonesuch
 refuses enq-bench 'subject.*--list' --subject nonesuch
-refuses enq-bench 'count.*list' --count 1001
+refuses enq-bench 'count.*list' --count 100001
 refuses enq-bench 'plot.*svg' --plot picture.png
 refuses enq-bench 'scenario.*alone' --pairs 5 --scenario pair --scenario busy
 refuses enq-bench 'scenario.*alone' --pairs 5 --scenario list
@@ -260,6 +284,7 @@ bench_runs
 bench_misses
 bridge_rows
 long_queue
+growth
 bench_keeps
 demo_runs
 ends_without_trace enq-bench INT 130 --scenario one --seconds 5
