@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "lock/hold_end.h"
 #include "recovery/reap.h"
+#include "store/full.h"
 #include "store/walk.h"
 
 #define DELAY_MOST_MS (24 * 3600 * 1000)
@@ -178,10 +179,14 @@ int acquisition_take_slowly(struct acquisition *c, struct place *place)
 #define DEAF_NS NS_PER_S
 #define ASK_LOOKS 16 /* where time is turned by hand */
 
+static enum page_kind kind_for(const struct acquisition *c)
+{
+    return ask_payload_bytes(c->ask) > SMALL_PAYLOAD ? PAGE_LARGE : PAGE_SMALL;
+}
+
 static struct slab_hoard hoard_for(const struct acquisition *c)
 {
-    return slab_hoard_of(c->e->map, c->e->session.ref,
-        ask_payload_bytes(c->ask) > SMALL_PAYLOAD ? PAGE_LARGE : PAGE_SMALL);
+    return slab_hoard_of(c->e->map, c->e->session.ref, kind_for(c));
 }
 
 /* The message names a session that keeps the room. */
@@ -224,17 +229,43 @@ static int take_from_others(struct acquisition *c, struct place *place, int rc)
     return rc;
 }
 
+static bool is_known_full(const struct acquisition *c)
+{
+    struct session *s = &c->e->session;
+    bool known;
+
+    pthread_mutex_lock(&s->mutex);
+    known = full_is_known(s, slab_depot(s, kind_for(c)));
+    pthread_mutex_unlock(&s->mutex);
+    return known;
+}
+
+/* What has run out, and what nobody uses. */
+static int search_for_room(struct acquisition *c, struct place *place)
+{
+    struct session *s = &c->e->session;
+    struct full search = full_begin(s);
+    int64_t next_ns = hold_sweep_all(s, c->t);
+    int rc = acquisition_take_at_once(c, place);
+
+    if (!page_is_short(rc))
+        return rc;
+    if (hoard_for(c).pages > 0)
+        return take_from_others(c, place, rc);
+    if (rc == ENQ_EFULL)
+        full_note(s, kind_for(c), search, next_ns);
+    return rc;
+}
+
 /* Before anybody is told that there is no room: what the dead have left is
    taken, what has run out, and what others do not use. */
 int acquisition_take_in_need(struct acquisition *c, struct place *place)
 {
-    int rc;
+    int rc = ENQ_EFULL;
 
     reap_dead(&c->e->session, c->t);
-    hold_sweep_all(&c->e->session, c->t);
-    rc = acquisition_take_at_once(c, place);
-    if (unlikely(page_is_short(rc)))
-        rc = take_from_others(c, place, rc);
+    if (!is_known_full(c))
+        rc = search_for_room(c, place);
     if (rc == ENQ_EFULL) {
         thread_count(c->t, COUNT_OVERFLOWS);
         note_overflow(c->e, c->ask);

@@ -192,9 +192,10 @@ void hold_sweep(struct session *s, struct thread *t)
 
 /* Where room is short, and by the doctor: also of living holders, and whatever
    the hint says. */
-void hold_sweep_all(struct session *s, struct thread *t)
+int64_t hold_sweep_all(struct session *s, struct thread *t)
 {
     struct sweep w = {s, t, sys.now(), false, 0};
 
     slab_each(s->map, sweep_one, &w);
+    return w.next_ns;
 }

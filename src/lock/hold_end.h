@@ -28,8 +28,9 @@ int hold_release_all(struct session *s, struct thread *t, session_ref_t ref,
  */
 void hold_sweep(struct session *s, struct thread *t);
 
-/* In need of room: the locks of the living as well. */
-void hold_sweep_all(struct session *s, struct thread *t);
+/* In need of room: the locks of the living as well. When the next one runs out,
+   of those that it has seen; 0: none does. */
+int64_t hold_sweep_all(struct session *s, struct thread *t);
 
 /*
  * What becomes of a pinned lock that outlives its session. The pin stays: the

@@ -12,6 +12,7 @@
 #include "base/point.h"
 #include "base/process.h"
 #include "base/why.h"
+#include "store/full.h"
 #include "store/notify.h"
 #include "store/page.h"
 #include "sync/sys.h"
@@ -116,11 +117,6 @@ static void empty(struct magazine *m, enum page_kind kind)
         give_cached(m->session, e, kind);
 }
 
-static struct depot *depot_of(struct session *s, enum page_kind kind)
-{
-    return kind == PAGE_SMALL ? &s->small : &s->large;
-}
-
 /* Moves the thread's entries down over what the helper has taken away. By the
    shelf's thread, under s->mutex: the helper is not in shelf_strip(). */
 static void settle(struct shelf *shelf)
@@ -140,7 +136,7 @@ static void settle(struct shelf *shelf)
 static bool spill(struct session *s, struct shelf *shelf, enum page_kind kind,
     uint32_t n)
 {
-    struct depot *depot = depot_of(s, kind);
+    struct depot *depot = slab_depot(s, kind);
 
     if (pthread_mutex_trylock(&s->mutex) != 0)
         return false;
@@ -170,7 +166,7 @@ static uint32_t draw(struct depot *depot, struct shelf *shelf)
 /* Nobody's from now on. Under s->mutex. */
 static void empty_depot(struct session *s, enum page_kind kind)
 {
-    struct depot *depot = depot_of(s, kind);
+    struct depot *depot = slab_depot(s, kind);
 
     while (depot->n > 0)
         give_cached(s, depot->entries[--depot->n], kind);
@@ -369,6 +365,14 @@ static int make_room(struct session *s)
     return 0;
 }
 
+static int explain_full(const struct map *map)
+{
+    return why(ENQ_EFULL,
+        "%s is full: its %u slots are taken, in pages of %u; each page belongs "
+        "to one session",
+        map->path, map->h->slab_pages_max * SMALL_PER_PAGE, SMALL_PER_PAGE);
+}
+
 /* A page more for the session. Under s->mutex. */
 static int claim(struct session *s, struct thread *t, enum page_kind kind,
     uint32_t *page)
@@ -379,11 +383,7 @@ static int claim(struct session *s, struct thread *t, enum page_kind kind,
         return rc;
     rc = page_claim(s->map, t, kind, s->ref, page);
     if (rc == ENQ_EFULL)
-        return why(rc,
-            "%s is full: its %u slots are taken, in pages of %u; each page "
-            "belongs to one session",
-            s->map->path, s->map->h->slab_pages_max * SMALL_PER_PAGE,
-            SMALL_PER_PAGE);
+        return explain_full(s->map);
     if (rc != 0)
         return why(rc, "cannot grow %s: %s", s->map->path, enq_strerror(rc));
     s->pages[s->n_pages++] = *page;
@@ -442,6 +442,8 @@ static int refill_locked(const struct refill *r, struct thread *t)
 
     if (draw(r->depot, r->shelf) > 0 || harvest(r) > 0)
         return 0;
+    if (full_is_known(r->s, r->depot))
+        return explain_full(r->s->map);
     rc = claim_some(r, t);
     return page_is_short(rc) ? refill_in_need(r, t, rc) : rc;
 }
@@ -452,7 +454,7 @@ static int refill(struct session *s, struct thread *t, enum page_kind kind,
     struct entry **out)
 {
     struct shelf *shelf = shelf_of(t->magazine, kind);
-    const struct refill r = {s, kind, shelf, depot_of(s, kind)};
+    const struct refill r = {s, kind, shelf, slab_depot(s, kind)};
     int rc = 0;
 
     pthread_mutex_lock(&s->mutex);

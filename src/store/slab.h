@@ -47,6 +47,27 @@
 #include "base/point.h"
 #include "store/entry.h"
 
+/* What is given back shows in these (full.h). */
+struct full_signs {
+    uint32_t loose, given, orphans[2];
+};
+
+/* Until then there is no room, unless the signs are others by now; 0: that is
+   not known. */
+struct full {
+    mono_t until;
+    struct full_signs signs;
+};
+
+/* Of one kind. Under the session's mutex. */
+struct depot {
+    struct entry **entries; /* PHASE_CACHED */
+    uint32_t n, room;       /* for all that its slabs have */
+    uint32_t cursor;        /* next slab to harvest */
+    mono_t barren_until;    /* a harvest before this found too little */
+    struct full full;
+};
+
 /* One attachment as this process knows it. The shared part is its slot. */
 struct session {
     struct map *map;
@@ -67,13 +88,13 @@ struct session {
     struct cds_list_head magazines;
     uint32_t *pages; /* its slabs */
     uint32_t n_pages, room_pages;
-    struct depot {
-        struct entry **entries; /* PHASE_CACHED */
-        uint32_t n, room;       /* for all that its slabs have */
-        uint32_t cursor;        /* next slab to harvest */
-        mono_t barren_until;    /* a harvest before this found too little */
-    } small, large;
+    struct depot small, large;
 };
+
+static inline struct depot *slab_depot(struct session *s, enum page_kind kind)
+{
+    return kind == PAGE_SMALL ? &s->small : &s->large;
+}
 
 #define MAGAZINE_ENTRIES 64
 

@@ -225,6 +225,32 @@ static void by_a_new_thread(struct beside *b, unsigned i)
     by_thread(lock_once, &task);
 }
 
+/* --- a full table --- */
+
+/* A space that is no larger than that, instead. */
+static void fill_a_table(struct beside *b)
+{
+    struct enq_grant g;
+    unsigned i = 0;
+
+    must(enq_unlink(b->space));
+    enq_close(b->other);
+    enq_close(b->e);
+    b->opts.slots = b->n;
+    must(enq_open(&b->e, b->space, &b->opts));
+    must(enq_open(&b->other, b->space, &b->opts));
+    while (lock(b->e, "held", i, NULL, &g) == ENQ_OK)
+        i++;
+}
+
+static void find_it_full(struct beside *b, unsigned i)
+{
+    struct enq_grant g;
+
+    if (lock(b->e, "own", i, NULL, &g) != ENQ_EFULL)
+        abort();
+}
+
 /* --- rows ---
  *
  * What a single one takes is chance, as it may have to add buckets: up to ten
@@ -259,6 +285,8 @@ const struct row rows[] = {
         wait_for_all_of_a_name, give_back_all, 150, 0},
     {"the same, the last first", wait_for_all_of_a_name,
         give_back_the_last_first, 150, 0},
+    {"a refusal by a full table of them", fill_a_table, find_it_full, 5000,
+        3e6},
     {"a search behind a queue", queue_behind_one_who_waits, look_for_a_cycle,
         15, 0},
     {"a search behind owners that wait twice", queue_by_owners_that_wait_twice,
