@@ -306,6 +306,39 @@ static void say_if_empty(struct map *map, uint32_t number, uint32_t n)
     }
 }
 
+/*
+ * A scan is as quick as memory is, and the full barrier in may_skip() lets no
+ * two of its reads be under way at once. So lines are asked for some buckets
+ * ahead, and there what the bucket leads to, if it may be of the name. Of what
+ * is read for that, under no latch, nothing is kept.
+ */
+#define BUCKETS_AHEAD 32
+#define OBJECTS_AHEAD 4
+
+static void fetch_objects(const struct map *map, const struct bucket *bucket,
+    unsigned name)
+{
+    if (bucket == NULL || !bucket_has_name(bucket, name))
+        return;
+    for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
+        const struct entry *e = at_entry(map, shm_load(&bucket->ref[i]));
+
+        if (e == NULL || shm_load(&bucket->tag[i]) >> 8 != name)
+            continue;
+        __builtin_prefetch(e);
+        __builtin_prefetch(&e->payload);
+    }
+}
+
+static void fetch_ahead(const struct map *map, uint32_t shard, uint32_t i,
+    uint32_t n, unsigned name)
+{
+    if (i + BUCKETS_AHEAD < n)
+        __builtin_prefetch(at_bucket(map, shard, i + BUCKETS_AHEAD));
+    if (i + OBJECTS_AHEAD < n)
+        fetch_objects(map, at_bucket(map, shard, i + OBJECTS_AHEAD), name);
+}
+
 struct bucket_scan {
     struct scope *s;
     const struct key *key;
@@ -327,6 +360,7 @@ static int scan_buckets(struct bucket_scan *x, uint32_t shard, uint32_t n)
 
         if (bucket == NULL)
             return ENQ_ECORRUPT;
+        fetch_ahead(map, shard, i, n, name);
         x->empty = x->empty && is_vacant(bucket);
         if (!may_skip(map, bucket, name, x->remade))
             rc = see_bucket(x->s, bucket, x->key, x->see, x->context, &x->more);
