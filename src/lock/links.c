@@ -110,14 +110,25 @@ void links_append(struct scope *s, struct entry *first, struct entry *e,
         note_modes(s, first, e, ask, phase);
 }
 
-/* What the first of a ring says of its locks it says only while nobody waits. */
+/*
+ * What the first of a ring says of its locks it says only while nobody waits.
+ *
+ * Of a generic lock: who waits for it has queued under the gate's latch, which
+ * this scope holds; or in a narrow scope, before the gate was raised, and that
+ * one had ended when all buckets were looked at for this lock. (A concrete one
+ * that is in a wide scope for another's sake has not looked at any.) The count
+ * goes up before there is anything to be found.
+ */
 bool nobody_waits_slow(struct scope *s, struct entry *e)
 {
     struct entry *first;
     struct key key;
 
     enq_assert(scope_is_entered(s));
-    if (s->wide || !entry_key(s->map, e, &key))
+    if (s->wide)
+        return entry_is_generic(e) && entry_is(e, PHASE_HELD) &&
+            shm_load(&s->gate->n_queued) == 0;
+    if (!entry_key(s->map, e, &key))
         return false;
     first = scope_object(s, &key);
     return first != NULL && first->ring_modes != 0;

@@ -64,7 +64,7 @@ static inline void count_waiting(struct scope *s, struct entry *e, int by)
 }
 
 /* For what `e`, a live entry of this scope, is one of. True is sure, false means
-   look. In a wide scope it is not known. */
+   look. */
 bool nobody_waits_slow(struct scope *s, struct entry *e);
 
 static inline bool is_held_at(const struct map *map, ref_t ref)

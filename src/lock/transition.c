@@ -215,14 +215,14 @@ int transition_queue(struct scope *s, const struct ask *ask, struct entry *e)
     shm_store(&e->ticket,
         likely(ask->ticket == UINT64_MAX) ? shm_add(&s->map->h->ticket, 1)
                                           : ask->ticket);
-    shm_add(transition_waits_of(s, e), 1);
+    transition_count_queued(s, transition_waits_of(s, e), 1);
     if (ask->started == 0) /* async ones are found in their slabs */
         publish(s, e);
     rc = place_any(s, ask, e, PHASE_WAITING);
     if (rc == 0)
         count_waiting(s, e, 1);
     else
-        shm_add(transition_waits_of(s, e), -1);
+        transition_count_queued(s, transition_waits_of(s, e), -1);
     guard_leave(s, generic);
     return rc;
 }
@@ -261,7 +261,7 @@ int transition_grant(struct scope *s, struct entry *e)
         transition_tell_behind(s, e); /* else the pass does: grant_scan.c */
     set_state(e, PHASE_HELD, mode);
     ENQ_POINT("grant.stored");
-    shm_add(transition_waits_of(s, e), -1);
+    transition_count_queued(s, transition_waits_of(s, e), -1);
     guard_leave(s, generic);
     scope_wake(s, e);
     return 0;
@@ -405,7 +405,7 @@ int transition_take_away(struct scope *s, struct entry *e, enum gone gone,
     else
         rc = take_out(s, e, gone, taker);
     if (waits != NULL && rc == 0)
-        shm_add(waits, -1);
+        transition_count_queued(s, waits, -1);
     guard_leave(s, generic);
     return rc;
 }

@@ -69,6 +69,15 @@ static inline uint32_t *transition_waits_of(struct scope *s,
                 ->owners[entry_owner_hash(s->map, e) >> 1 & (OWNER_HASHES - 1)];
 }
 
+/* One that waits more, or one less: of its owner, @owner_waits, and of the names
+   of the gate (nobody_waits()). Neither is ever too low. */
+static inline void transition_count_queued(struct scope *s,
+    uint32_t *owner_waits, int by)
+{
+    shm_add(owner_waits, by);
+    shm_add(&s->gate->n_queued, by);
+}
+
 /* This was granted: may it let requests of its owner pass that came before it?
    They may be for something else. */
 static inline bool transition_may_let_pass(struct scope *s,

@@ -347,6 +347,9 @@ static int check_gate(struct check *c, struct thread *t, uint32_t number)
     if (gate->n_waiting != c->waiting)
         check_note(c->report, "I4: gate %u: %u waiting, counted %u", number,
             gate->n_waiting, c->waiting);
+    if (shm_load(&gate->n_queued) < c->waiting)
+        check_note(c->report, "I4: gate %u: %u queued, at least %u", number,
+            shm_load(&gate->n_queued), c->waiting);
     latch_release(t, &gate->latch);
     return 0;
 }

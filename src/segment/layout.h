@@ -255,7 +255,8 @@ struct gate {
     ref_t head;         /* DERIVED: its generic entries, in a ring */
     uint32_t n_waiting; /* DERIVED: of these */
     uint64_t token;     /* at least that of its generic grants */
-    uint64_t spare[5];
+    uint32_t n_queued;  /* requests of its names that wait, or more; atomic */
+    uint32_t spare[9];
 };
 
 /* Of keys: the latch guards the number of its buckets, and each bucket has a

@@ -45,6 +45,25 @@ void wait_for_one_of_a_name(struct beside *b)
     pair_of_the_name(b, 0);
 }
 
+/* Looked through once, when it is granted: nobody waits when it goes. */
+void pair_of_all_of_the_name(struct beside *b, unsigned unused)
+{
+    struct enq_grant g;
+
+    (void)unused;
+    must(enq_lock(b->other,
+        ENQ_REQ(.name = "name", .key = {"@"}, .mode = ENQ_MODE_S), &g));
+    must(enq_unlock(b->other, g.handle, g.token));
+}
+
+void hold_some_of_a_name(struct beside *b)
+{
+    b->held = calloc(b->n, sizeof(*b->held));
+    for (unsigned i = 0; i < b->n; i++)
+        must(lock_field(b->e, i, ENQ_MODE_S, &b->held[i]));
+    pair_of_all_of_the_name(b, 0); /* finds out which shards are empty */
+}
+
 /* All of them are in its way. */
 void wait_for_all_of_a_name(struct beside *b)
 {

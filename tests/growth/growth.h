@@ -59,6 +59,8 @@ void hold_optimistic(struct beside *b);
 void promote_one(struct beside *b, unsigned i);
 
 /* While one waits for "@" (any.c). */
+void hold_some_of_a_name(struct beside *b);
+void pair_of_all_of_the_name(struct beside *b, unsigned unused);
 void wait_for_one_of_a_name(struct beside *b);
 void pair_of_the_name(struct beside *b, unsigned i);
 void wait_for_all_of_a_name(struct beside *b);

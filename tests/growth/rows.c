@@ -285,6 +285,8 @@ const struct row rows[] = {
         wait_for_all_of_a_name, give_back_all, 150, 0},
     {"the same, the last first", wait_for_all_of_a_name,
         give_back_the_last_first, 150, 0},
+    {"a pair of all of a name", hold_some_of_a_name, pair_of_all_of_the_name,
+        45, 0},
     {"a refusal by a full table of them", fill_a_table, find_it_full, 5000,
         3e6},
     {"a search behind a queue", queue_behind_one_who_waits, look_for_a_cycle,
