@@ -235,7 +235,8 @@ static void check_end(struct story *s, const struct hold *h,
 }
 
 /* The last quarter of its own ttl; of an earlier one, if it was renewed just
-   then: the event may have been under way. Once for each renewal. */
+   then: the event may have been under way. Once for each renewal; and again by
+   the bridge that has taken a KEEP lock over, which has its ttl anew then. */
 static void check_expiring(struct story *s, const struct hold *h,
     const struct op *op, const struct deeds *all)
 {
@@ -249,7 +250,8 @@ static void check_expiring(struct story *s, const struct hold *h,
         report(s, FAULT_EVENT, op, "; which is too early");
     for (size_t i = 0; i < all->n && all->ops[i] != op; i++)
         most += all->ops[i]->kind == OP_RENEW;
-    if (h->op->heartbeat_ms == 0 && told_before(all, op, op->event) >= most)
+    if (h->op->heartbeat_ms == 0 && told_before(all, op, op->event) >= most &&
+        !remote_was_cut(s, op->life, h->op->begin_ns, op->end_ns))
         report(s, FAULT_EVENT, op, "; once too often");
 }
 
