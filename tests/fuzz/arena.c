@@ -56,13 +56,24 @@ static mono_t now(void)
     return (mono_t){arena_now_ns};
 }
 
+static bool is_in_bucket(const struct map *map, uint64_t at)
+{
+    uint64_t page = (at - map->arena_at) / PAGE_BYTES;
+
+    if (at < map->arena_at)
+        return at >= SEG_BUCKETS && at < SEG_FIXED_END;
+    return page < map->pages_max &&
+        shm_load(&map->pages[page].kind) == PAGE_BUCKETS;
+}
+
 static bool is_latch(const struct map *map, const uint32_t *word)
 {
     uint64_t at = (uint64_t)((const char *)word - (const char *)map->h);
 
     if (word == &map->h->given) /* a number that whoever needs room watches */
         return false;
-    return at < SEG_THREADS || (at >= SEG_GATES && at < SEG_DIRS);
+    return at < SEG_THREADS || (at >= SEG_GATES && at < SEG_DIRS) ||
+        is_in_bucket(map, at);
 }
 
 /* A living holder of a latch lets go some time. But a thread that waits for
