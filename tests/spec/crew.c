@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -188,12 +189,11 @@ bool worker_kill(struct worker *worker)
         worker_reap(worker, PATIENCE_MS, &status);
 }
 
-static char state_of(pid_t pid)
+static char state_in(const char *path)
 {
-    char path[40], text[128] = "", *end;
+    char text[128] = "", *end;
     FILE *f;
 
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
     f = fopen(path, "r");
     if (f == NULL)
         return 0;
@@ -204,11 +204,45 @@ static char state_of(pid_t pid)
     return end != NULL && end[1] == ' ' ? end[2] : 0;
 }
 
+static char state_of(pid_t pid)
+{
+    char path[40];
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    return state_in(path);
+}
+
+static bool all_threads_sleep(pid_t pid)
+{
+    char path[40];
+    glob_t threads;
+    bool asleep = true;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/*/stat", (int)pid);
+    if (glob(path, 0, NULL, &threads) != 0)
+        return false;
+    for (size_t i = 0; i < threads.gl_pathc; i++)
+        asleep = asleep && state_in(threads.gl_pathv[i]) == 'S';
+    globfree(&threads);
+    return asleep;
+}
+
+#define SLEEPS_FOR 3 /* looks in a row, a ms apart */
+
+/* Who is stopped inside a latch stops all others, and a waiter that has just
+   been seen in the queue still looks around there. */
+static void until_asleep(struct worker *worker, int64_t end)
+{
+    for (unsigned n = 0; n < SLEEPS_FOR && now_ms() < end; poll(NULL, 0, 1))
+        n = all_threads_sleep(worker->pid) ? n + 1 : 0;
+}
+
 /* SIGSTOP, and until it shows: the signal is no event one could wait for. */
 bool worker_stop(struct worker *worker)
 {
     int64_t end = now_ms() + PATIENCE_MS;
 
+    until_asleep(worker, now_ms() + PATIENCE_MS / 2);
     if (kill(worker->pid, SIGSTOP) != 0)
         return false;
     while (state_of(worker->pid) != 'T')
