@@ -323,7 +323,7 @@ static bool may_have_name(const struct bucket *bucket, unsigned name)
     const uint64_t *tags = (const uint64_t *)bucket->tag;
     bool found = false;
 
-    for (unsigned i = 0; i < sizeof(bucket->tag) / sizeof(*tags); i++) {
+    for (unsigned i = 0; i < BUCKET_SLOTS / 4; i++) {
         uint64_t other = (shm_load(&tags[i]) ^ ones * name) & ones * 0xff;
 
         found |= ((other - ones) & ~other & ones * 0x80) != 0;
