@@ -80,14 +80,7 @@ int enq_prepare_search(struct seat *s)
 /* The last would close the cycle: it is refused, and the others wait on. */
 int enq_deadlock_batch(struct seat *s, uint32_t n)
 {
-    struct mine *m = s->mine;
-
-    for (uint32_t i = 0; i < n; i++) {
-        int rc = enq_lock(m->e, &m->req, &m->grant);
-        if (rc != ENQ_DEADLOCK)
-            return enq_failed(s, "enq_lock (to close a cycle)", rc);
-    }
-    return 0;
+    return enq_refused_as(s, n, ENQ_DEADLOCK);
 }
 
 int enq_deadlock_once(struct seat *s)

@@ -112,14 +112,7 @@ int enq_prepare_full(struct seat *s)
 
 int enq_full_batch(struct seat *s, uint32_t n)
 {
-    struct mine *m = s->mine;
-
-    for (uint32_t i = 0; i < n; i++) {
-        int rc = enq_lock(m->e, &m->req, &m->grant);
-        if (rc != ENQ_EFULL)
-            return enq_failed(s, "enq_lock (in a full table)", rc);
-    }
-    return 0;
+    return enq_refused_as(s, n, ENQ_EFULL);
 }
 
 int enq_full_once(struct seat *s)

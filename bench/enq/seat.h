@@ -47,6 +47,7 @@ int enq_take_guarded(struct seat *s);
 int enq_fight_batch(struct seat *s, uint32_t n);
 int enq_hold_many(struct seat *s);
 void enq_field_random(struct seat *s, char *field);
+int enq_refused_as(struct seat *s, uint32_t n, int why);
 int enq_refuse_batch(struct seat *s, uint32_t n);
 
 /* table.c: what concerns the whole table. */

@@ -63,8 +63,8 @@ static int event_next(struct seat *s, struct enq_event *event)
     return rc == ENQ_OK ? 0 : enq_failed(s, "enq_next", rc);
 }
 
-/* The grant of this one request; events of held locks are passed over. */
-static int event_grant(struct seat *s, uint64_t ticket)
+/* The next grant; events of held locks are passed over. */
+static int event_granted(struct seat *s, uint64_t *ticket)
 {
     struct mine *m = s->mine;
     struct enq_event event;
@@ -73,12 +73,21 @@ static int event_grant(struct seat *s, uint64_t ticket)
         if (event_next(s, &event) != 0)
             return -1;
     while (event.kind != ENQ_EVENT_RESULT);
-    if (event.ticket != ticket)
-        return seat_fail(s, "an event of another request");
     if (event.result != ENQ_OK)
         return enq_failed(s, "a started request", event.result);
+    *ticket = event.ticket;
     m->grant = event.grant;
     return 0;
+}
+
+/* That of this one request. */
+static int event_grant(struct seat *s, uint64_t ticket)
+{
+    uint64_t granted;
+
+    if (event_granted(s, &granted) != 0)
+        return -1;
+    return granted == ticket ? 0 : seat_fail(s, "an event of another request");
 }
 
 int enq_prepare_events(struct seat *s)
@@ -147,19 +156,11 @@ int enq_prepare_started(struct seat *s)
 static int pass_on(struct seat *s)
 {
     struct mine *m = s->mine;
-    struct enq_event event;
     struct enq_grant unused;
     uint64_t ticket;
 
-    if (enq_give(s) != 0)
+    if (enq_give(s) != 0 || event_granted(s, &ticket) != 0)
         return -1;
-    do
-        if (event_next(s, &event) != 0)
-            return -1;
-    while (event.kind != ENQ_EVENT_RESULT);
-    if (event.result != ENQ_OK)
-        return enq_failed(s, "a started request", event.result);
-    m->grant = event.grant;
     turn_of(m, m->turn);
     int rc = enq_start(m->e, &m->req, &unused, &ticket);
     if (rc != ENQ_PENDING)

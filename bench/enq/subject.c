@@ -160,16 +160,21 @@ int enq_fight_batch(struct seat *s, uint32_t n)
 
 /* Refused ------------------------------------------------------------------ */
 
-int enq_refuse_batch(struct seat *s, uint32_t n)
+int enq_refused_as(struct seat *s, uint32_t n, int why)
 {
     struct mine *m = s->mine;
 
     for (uint32_t i = 0; i < n; i++) {
         int rc = enq_lock(m->e, &m->req, &m->grant);
-        if (rc != ENQ_BUSY)
+        if (rc != why)
             return enq_failed(s, "enq_lock (to be refused)", rc);
     }
     return 0;
+}
+
+int enq_refuse_batch(struct seat *s, uint32_t n)
+{
+    return enq_refused_as(s, n, ENQ_BUSY);
 }
 
 static int refuse_once(struct seat *s)
@@ -315,7 +320,7 @@ static int weigh(struct seat *s)
     return 0;
 }
 
-enum { THREADS_MOST = 10000, SESSIONS_MOST = 1000 };
+enum { THREADS_MOST = 4000, SESSIONS_MOST = 1000 };
 
 static const char *declines(const struct trial *t)
 {
@@ -324,7 +329,7 @@ static const char *declines(const struct trial *t)
     if (t->scenario->work == WORK_DEADLOCK && t->count < 2)
         return "a deadlock has two owners at least";
     if (t->scenario->work == WORK_QUEUE && t->count > THREADS_MOST)
-        return "a process has no more threads than that";
+        return "so many threads do not all get the lock within a pass";
     if (t->scenario->work == WORK_SESSIONS && t->count > SESSIONS_MOST)
         return "a process has 1,000 attachments at most";
     if (has_bridge(t))
