@@ -122,6 +122,20 @@ TEST(pages_of_a_session_that_is_closed_make_room_at_once)
     enq_close(e);
 }
 
+/* As somebody else has asked for it. */
+TEST(room_that_is_given_to_all_is_looked_for_at_once)
+{
+    struct enq *e = open_small();
+    struct enq_grant g[SLOTS];
+
+    fill(e, ENQ_FOREVER, g);
+    search_in_vain(e);
+    shm_add(&e->map->h->given, 1);
+    ck_assert(!full_is_known(&e->session, &e->session.small));
+    want(ENQ_EFULL, ask(e)); /* there was none after all */
+    enq_close(e);
+}
+
 /* Of a page that has been emptied and is kept by its session nothing tells. */
 TEST(room_that_another_keeps_is_found_after_a_while)
 {
@@ -147,6 +161,7 @@ int main(void)
     ADD(a_lock_that_runs_out_meanwhile_makes_room_at_once);
     ADD(what_another_session_gives_back_makes_room_at_once);
     ADD(pages_of_a_session_that_is_closed_make_room_at_once);
+    ADD(room_that_is_given_to_all_is_looked_for_at_once);
     ADD(room_that_another_keeps_is_found_after_a_while);
     return unit_end();
 }
