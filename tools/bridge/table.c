@@ -27,6 +27,17 @@ void table_end(struct table *t)
     t->slots = NULL;
 }
 
+static void put(struct table *t, struct table_node *node, size_t i)
+{
+    struct table_node **slot = &t->slots[i];
+
+    node->next = *slot;
+    node->at = slot;
+    if (*slot != NULL)
+        (*slot)->at = &node->next;
+    *slot = node;
+}
+
 static void grow(struct table *t)
 {
     struct table bigger = {.n = t->n, .mask = t->mask * 2 + 1};
@@ -38,12 +49,8 @@ static void grow(struct table *t)
         struct table_node *node = t->slots[i], *next;
 
         for (; node != NULL; node = next) {
-            struct table_node **slot =
-                &bigger.slots[slot_of(&bigger, node->key)];
-
             next = node->next;
-            node->next = *slot;
-            *slot = node;
+            put(&bigger, node, slot_of(&bigger, node->key));
         }
     }
     free(t->slots);
@@ -52,14 +59,15 @@ static void grow(struct table *t)
 
 void table_add(struct table *t, struct table_node *node, uint64_t key)
 {
-    struct table_node **slot;
+    size_t i;
 
     if (t->n > t->mask)
         grow(t);
-    slot = &t->slots[slot_of(t, key)];
+    i = slot_of(t, key);
     node->key = key;
-    node->next = *slot;
-    *slot = node;
+    put(t, node, i);
+    if (i < t->empty)
+        t->empty = i;
     t->n++;
 }
 
@@ -80,23 +88,24 @@ struct table_node *table_next(struct table_node *node)
     return first_of(node->next, node->key);
 }
 
-struct table_node *table_any(const struct table *t)
+/* Who takes one after the other looks at each slot once. */
+struct table_node *table_any(struct table *t)
 {
-    for (size_t i = 0; t->n > 0 && i <= t->mask; i++)
-        if (t->slots[i] != NULL)
-            return t->slots[i];
-    return NULL;
+    if (t->n == 0)
+        return NULL;
+    while (t->slots[t->empty] == NULL)
+        t->empty++;
+    return t->slots[t->empty];
 }
 
 void table_remove(struct table *t, struct table_node *node)
 {
-    struct table_node **at = &t->slots[slot_of(t, node->key)];
-
-    while (*at != NULL && *at != node)
-        at = &(*at)->next;
-    if (*at == NULL)
+    if (node->at == NULL)
         return;
-    *at = node->next;
+    *node->at = node->next;
+    if (node->next != NULL)
+        node->next->at = node->at;
+    node->at = NULL;
     t->n--;
 }
 

@@ -9,14 +9,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What points to it is known, so that one of many with the same key is taken
+   out as fast as one alone. */
 struct table_node {
-    struct table_node *next;
+    struct table_node *next, **at; /* NULL: in no table */
     uint64_t key;
 };
 
 struct table {
     struct table_node **slots;
     size_t n, mask;
+    size_t empty; /* so many slots are, in the begin */
 };
 
 bool table_begin(struct table *t);
@@ -26,7 +29,7 @@ void table_add(struct table *t, struct table_node *node, uint64_t key);
 struct table_node *table_find(const struct table *t, uint64_t key);
 /* The next with the same key. */
 struct table_node *table_next(struct table_node *node);
-struct table_node *table_any(const struct table *t); /* NULL: it is empty */
+struct table_node *table_any(struct table *t); /* NULL: it is empty */
 void table_remove(struct table *t, struct table_node *node);
 
 #define TABLE_OF(node, type, member)                                           \
