@@ -539,7 +539,7 @@ ENQ_API int enq_next(struct enq *e, struct enq_event *event);
  * Returns: ENQ_OK. Faults: -ENAMETOOLONG, -ENOMEM, ENQ_EFORKED, ENQ_ECORRUPT.
  * Blocks:  does not stop the table. Each entry is consistent in itself; with a
  *          @name (and a writable attachment) the list is a snapshot of that
- *          name, and requests for it wait meanwhile.
+ *          name, and requests for it wait only at its end.
  */
 ENQ_API int enq_list(struct enq *e, const char *name, const char *owner,
     struct enq_info *out, size_t n, size_t *total);

@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "lock/copy_out.h"
 #include "lock/hold.h"
 #include "lock/hold_end.h"
+#include "lock/moment.h"
 #include "lock/table_scan.h"
 #include "recovery/check.h"
 #include "recovery/reap.h"
@@ -37,58 +37,16 @@ static int begin_look(const struct map *map)
 struct list {
     struct table_scan_filter filter;
     struct table_scan_found *found;
-    struct enq_info *copies; /* of a frozen name only: twice the room, for
-                                those before the moment and those of it */
-    size_t room, total, copied;
+    size_t room, total;
 };
 
-static void list_free(struct list *l)
-{
-    free(l->found);
-    free(l->copies);
-    l->found = NULL;
-    l->copies = NULL;
-}
-
-#define HUGE_BYTES ((size_t)2 << 20)
-
-/* In huge pages where the kernel has them: 60 MB, which 100,000 locks take,
-   cost 15,000 page faults otherwise, and those a third of the time. */
-static void *list_memory(size_t bytes)
-{
-    void *memory;
-
-    if (bytes < HUGE_BYTES)
-        return malloc(bytes);
-    bytes = (bytes + HUGE_BYTES - 1) / HUGE_BYTES * HUGE_BYTES;
-    memory = aligned_alloc(HUGE_BYTES, bytes);
-    if (memory != NULL)
-        (void)madvise(memory, bytes, MADV_HUGEPAGE);
-    return memory;
-}
-
-/* The kernel finds the memory before, not while others are kept waiting. */
-static void touch(void *memory, size_t bytes)
-{
-    volatile char *p = memory;
-
-    for (size_t i = 0; i < bytes; i += PAGE_BYTES)
-        p[i] = 0;
-}
-
-/* Memory first: none is asked for while a name is frozen. */
-static int list_room(struct list *l, size_t expected, bool copies)
+static int list_room(struct list *l, size_t expected)
 {
     l->room = expected + expected / 8 + 256;
-    list_free(l);
-    l->found = list_memory(l->room * sizeof(*l->found));
-    if (copies)
-        l->copies = list_memory(2 * l->room * sizeof(*l->copies));
-    if (l->found == NULL || (copies && l->copies == NULL)) {
-        list_free(l);
+    free(l->found);
+    l->found = table_scan_memory(l->room * sizeof(*l->found));
+    if (l->found == NULL)
         return why(-ENOMEM, "out of memory for a list of %zu locks", l->room);
-    }
-    touch(l->found, l->room * sizeof(*l->found));
     return 0;
 }
 
@@ -128,7 +86,7 @@ static int gather(const struct map *map, struct list *l)
     int rc;
 
     do {
-        rc = list_room(l, l->total, false);
+        rc = list_room(l, l->total);
         if (rc != 0)
             return rc;
         l->total = table_scan_list(map, &l->filter, l->found, l->room);
@@ -136,58 +94,42 @@ static int gather(const struct map *map, struct list *l)
     return 0;
 }
 
-/* Into l: those that were found before, or by itself. */
-static void keep_copies(const struct map *map, struct list *l,
-    struct table_scan_found *found, size_t n)
+static void tell(const struct map *map, struct list *l, struct enq_info *out,
+    size_t n)
 {
-    struct copy_clocks clocks = copy_clocks();
-
-    for (size_t i = 0; i < n; i++)
-        if (found[i].copy == NULL &&
-            copy_one(map, &found[i], &clocks, &l->copies[l->copied]))
-            found[i].copy = &l->copies[l->copied++];
+    qsort(l->found, l->total, sizeof(*l->found), table_scan_by_arrival);
+    copy_out(map, l, out, n);
 }
 
-static int look_frozen(struct enq *e, struct thread *t, struct list *l,
-    const struct list *before)
+static int list_all(const struct map *map, struct list *l, struct enq_info *out,
+    size_t n)
 {
-    struct table_scan_freeze freeze;
-    int rc = table_scan_freeze(e->map, t, l->filter.name, &freeze);
+    int rc = gather(map, l);
 
-    if (rc != 0)
-        return rc;
-    l->total = table_scan_list_again(e->map, &l->filter, before->found,
-        before->total, l->found, l->room);
-    if (l->total <= l->room)
-        keep_copies(e->map, l, l->found, l->total);
-    table_scan_thaw(e->map, t, &freeze);
-    return 0;
+    if (rc == 0)
+        tell(map, l, out, n);
+    return rc;
 }
 
-/* All of a name at one moment. They are found and copied before, with nobody
-   kept waiting; what is left for the moment itself is to see which of them
-   are still the same grants, and to copy the others: for 100,000 locks 1.4 ms
-   instead of 5. */
-static int gather_frozen(struct enq *e, struct list *l)
+/* All of a name at one moment. */
+static int list_name(struct enq *e, struct list *l, struct enq_info *out,
+    size_t n)
 {
-    struct list before = {.filter = l->filter};
+    struct moment m;
     struct thread *t;
     int rc = attachment_enter(e, &t);
 
     if (rc != 0)
         return rc;
-    do {
-        before.total = l->total;
-        l->copied = 0;
-        rc = gather(e->map, &before);
-        if (rc == 0)
-            rc = list_room(l, before.total, true);
-        if (rc == 0) {
-            keep_copies(e->map, l, before.found, before.total);
-            rc = look_frozen(e, t, l, &before);
-        }
-    } while (rc == 0 && l->total > l->room);
-    list_free(&before);
+    rc = moment_take(&m, e->map, t, &l->filter);
+    if (rc == 0)
+        rc = list_room(l, m.n);
+    for (uint32_t i = 0; i < m.n && rc == 0; i++)
+        if (m.rows[i].round != 0)
+            l->found[l->total++] = m.rows[i].found;
+    if (rc == 0)
+        tell(e->map, l, out, n);
+    moment_free(&m);
     return rc;
 }
 
@@ -198,15 +140,11 @@ int local_list(struct enq *e, const char *name, const char *owner,
     int rc = begin_look(e->map);
 
     if (rc == 0)
-        rc = name == NULL || e->readonly ? gather(e->map, &l)
-                                         : gather_frozen(e, &l);
-    if (rc == 0) {
-        qsort(l.found, l.total, sizeof(*l.found), table_scan_by_arrival);
-        copy_out(e->map, &l, out, n);
-        if (total != NULL)
-            *total = l.total;
-    }
-    list_free(&l);
+        rc = name == NULL || e->readonly ? list_all(e->map, &l, out, n)
+                                         : list_name(e, &l, out, n);
+    if (rc == 0 && total != NULL)
+        *total = l.total;
+    free(l.found);
     return rc;
 }
 
@@ -417,7 +355,7 @@ static void dump_parts(struct dump *d)
             continue;
         snprintf(text, sizeof(text),
             "gate %u latch %08x raised %u waiting %u head %x\n", i, g->latch,
-            g->raised, g->n_waiting, g->head);
+            g->raised & GATE_COUNT, g->n_waiting, g->head);
         put(d, text);
     }
 }

@@ -13,6 +13,7 @@
 
 #include "async/bell.h"
 #include "base/spawn.h"
+#include "base/visit.h"
 #include "base/why.h"
 #include "lock/hold_end.h"
 #include "recovery/reap.h"
@@ -425,6 +426,7 @@ static void *helper_main(void *nothing)
     /* not by pthread_setname_np(), from outside: that opens a file in /proc,
        which makes the end of the process 10 times as slow */
     prctl(PR_SET_NAME, "enq-helper");
+    visit_by_helper();
     for (;;) {
         uint32_t heard = shm_load_acquire(&helper_bell.rings);
 

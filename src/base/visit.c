@@ -5,4 +5,5 @@
 
 #ifdef ENQ_VISITS
 __thread uint64_t visits[VISITS];
+uint64_t *visits_of_helper;
 #endif

@@ -18,14 +18,18 @@ enum visit_of {
     VISIT_PAGE, /* its word in the directory */
     VISIT_SESSION,
     VISIT_THREAD,
-    VISIT_EDGE, /* of the wait-for graph: looked at whether it is one */
+    VISIT_EDGE,    /* of the wait-for graph: looked at whether it is one */
+    VISIT_AT_ONCE, /* a bucket, by a list that keeps others waiting */
     VISITS
 };
 
 #ifdef ENQ_VISITS
 extern __thread uint64_t visits[VISITS];
+extern uint64_t *visits_of_helper; /* its thread's; NULL: there was none */
 #define visit(what) ((void)visits[what]++)
+#define visit_by_helper() ((void)(visits_of_helper = visits))
 #else
+#define visit_by_helper() ((void)0)
 #define visit(what) ((void)0)
 #endif
 

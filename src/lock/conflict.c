@@ -3,6 +3,8 @@
  */
 #include "lock/conflict.h"
 
+#include "lock/queue.h"
+
 /* What one pass over all that overlaps tells of a request. */
 struct bench {
     struct scope *s;
@@ -80,7 +82,7 @@ static bool may_pass(const struct scope *s, const struct ask *ask,
         bypass_has(bypass, ticket);
 }
 
-/* R7, and with due_at() what P6 promises: a waiter in the way has come earlier,
+/* R7, and with window_ns() what P6 promises: a waiter in the way has come earlier,
    and has waited for longer than the window in which it may be overtaken. Order
    is by ticket, and a request that has not waited has the greatest; members of
    one set have one ticket, and are not in each other's way. */
@@ -124,8 +126,7 @@ static bool weigh(void *context, struct entry *e)
         weigh_held(b, e, STATE_MODE(state));
     } else {
         b->v->queue++;
-        if (e->due_ns > b->v->last_due.ns)
-            b->v->last_due.ns = e->due_ns;
+        b->v->last_due = mono_max(b->v->last_due, entry_due(e));
         b->rivals += is_rival(b->s, b->ask, e);
     }
     return true;
@@ -249,13 +250,17 @@ static bool is_excused(const struct hunt *h, const struct entry *waiter)
     return false;
 }
 
+/* As far as it goes: behind one that came later, or whose window has not ended,
+   none is a rival. */
 static bool see_rival_in_order(void *context, struct entry *e)
 {
     struct hunt *h = context;
 
     if (is_living_rival(h, e) && !is_excused(h, e))
         h->found = e;
-    return h->found == NULL;
+    return h->found == NULL &&
+        (entry_is(e, PHASE_HELD) ||
+            (e->ticket < h->ask->ticket && scope_is_due(h->s, e)));
 }
 
 static int find_in_order(struct bench *b)
@@ -265,7 +270,7 @@ static int find_in_order(struct bench *b)
 
     enq_assert(!b->s->wide && scope_is_entered(b->s));
     if (b->own)
-        rc = scope_visit(b->s, &b->ask->key, see_own, &h);
+        rc = scope_visit_held(b->s, &b->ask->key, see_own, &h);
     if (rc == 0)
         rc = scope_visit(b->s, &b->ask->key, see_rival_in_order, &h);
     b->v->waiter = h.found;
@@ -328,9 +333,26 @@ static int cumulates(const struct bench *b, bool *yes)
 
     enq_assert(b->v->holder == NULL && b->rivals > 0);
     if (b->cumulate && !b->others)
-        rc = scope_visit(b->s, &b->ask->key, see_standing, &x);
+        rc = scope_visit_held(b->s, &b->ask->key, see_standing, &x);
     *yes = x.found;
     return rc;
+}
+
+/* What weigh() finds of the waiters in a wide scope, by the last of the queue;
+   any of them may be a rival. */
+static inline void weigh_queue(struct bench *b, struct entry *first)
+{
+    struct entry *last = queue_last(b->s->map, first);
+
+    enq_assert(!b->s->wide && scope_is_entered(b->s));
+    if (likely(last == NULL))
+        return;
+    b->v->over |= entry_over(b->s->map, last, scope_clock(b->s)) != ENQ_OK;
+    b->v->queue = queue_length(last);
+    if (b->self != NULL && entry_is(b->self, PHASE_WAITING))
+        b->v->queue--;
+    b->v->last_due = entry_due(last);
+    b->rivals = b->v->queue;
 }
 
 /* One pass for what is held, which decides nearly all; a second and third only
@@ -340,12 +362,15 @@ int conflict_check(struct scope *s, const struct ask *ask,
 {
     struct bench b = {
         .s = s, .ask = ask, .self = self, .v = v, .now = scope_time(s)};
+    struct entry *first;
     bool passes;
     int rc;
 
     enq_assert(scope_is_entered(s));
     *v = (struct verdict){0};
-    rc = scope_visit(s, &ask->key, weigh, &b);
+    rc = scope_visit_held(s, &ask->key, weigh, &b);
+    if (!s->wide && (first = scope_object(s, &ask->key)) != NULL)
+        weigh_queue(&b, first);
     if (rc != 0 || v->over || v->holder != NULL || b.rivals == 0)
         return rc;
     rc = cumulates(&b, &passes);

@@ -73,19 +73,23 @@ static int remove_loser(struct contest *c)
     return transition_take_away(c->s, loser, GONE_LOST, c->ask);
 }
 
-/* One walk, from the winner on, which stays where it is: ring_next() has read
-   the next link before a loser is taken out. */
+/* One walk; ring_next() has read the next link before a loser is taken out, and
+   where the first goes the walk's end moves on with it. */
 static int remove_from_ring(struct contest *c)
 {
-    struct ring ring = ring_from(c->s->map, c->winner);
+    struct ring ring = ring_from(c->s->map, scope_object(c->s, &c->ask->key));
     struct entry *e;
     int rc = 0;
 
     enq_assert(!c->s->wide && c->loser == NULL);
-    while (rc == 0 && (e = ring_next(&ring)) != NULL) {
+    while (rc == 0 && (e = ring_next(&ring)) != NULL &&
+        !entry_is(e, PHASE_WAITING)) {
         see_rivals(c, e);
-        if (c->loser != NULL)
-            rc = remove_loser(c);
+        if (c->loser == NULL)
+            continue;
+        if (map_ref(c->s->map, e) == ring.first)
+            ring.first = ring.at;
+        rc = remove_loser(c);
     }
     return ring.damaged ? ENQ_ECORRUPT : rc;
 }

@@ -47,13 +47,32 @@ struct pass {
     struct summary told;
     bool standing; /* some of what is held is no dead process's */
     bool closed;   /* it leaves no room for any request */
-    bool waiters, young;
+    bool owners;   /* an owner of it waits: R6 and R7 may let that one pass */
+    bool young;
     bool looked; /* at `self`, or there is none */
     bool enough; /* nothing will come of the waiters behind */
     bool granted;
     bool again;  /* a grant may let its owner's earlier requests pass */
     bool behind; /* a waiter stands before those that are told to try */
 };
+
+/* Does a lock of this mode, held or in the way, leave room for nobody? */
+static bool excludes_all(struct pass *p, const struct entry *e, unsigned mode,
+    uint32_t besides)
+{
+    const struct mode_table *modes = p->s->map->modes;
+
+    enq_assert(scope_is_entered(p->s));
+    return mode_excludes_all(modes, mode) ||
+        (mode_is_exclusive(modes, mode) &&
+            !transition_owner_waits(p->s->map, entry_owner_hash(p->s->map, e),
+                besides));
+}
+
+static bool owner_waits(struct pass *p, const struct entry *e)
+{
+    return transition_owner_waits(p->s->map, entry_owner_hash(p->s->map, e), 0);
+}
 
 static void take_stock_of_held(struct pass *p, struct entry *e)
 {
@@ -62,14 +81,24 @@ static void take_stock_of_held(struct pass *p, struct entry *e)
 
     enq_assert(!p->s->wide && scope_is_entered(p->s));
     p->standing |= !entry_is_ending(p->s->map, e);
-    p->closed |= !delayed && mode_excludes_all(p->s->map->modes, mode);
+    p->closed = p->closed || (!delayed && excludes_all(p, e, mode, 0));
+    p->owners = p->owners || owner_waits(p, e);
     summary_add(delayed ? &p->delayed : &p->held, p->s->map, e);
 }
 
-/* Drops what has run out; takes stock of what is held. The ring is changed as
-   it is walked: ring_next() has read the next link already, and where the first
-   entry goes the walk's end moves on with it. Private copies of a link are safe
-   here, as nobody else changes this ring: the bucket's latch is held. */
+/* The ring is changed as it is walked: ring_next() has read the next link
+   already, and where the first entry goes the walk's end moves on with it.
+   Private copies of a link are safe here, as nobody else changes this ring: the
+   bucket's latch is held. */
+static int drop_from_ring(struct scope *s, struct ring *ring, struct entry *e,
+    int why)
+{
+    if (map_ref(s->map, e) == ring->first)
+        ring->first = ring->at;
+    return drop_over(s, e, why);
+}
+
+/* Of what is held: drops what has run out, takes stock of the rest. */
 static int take_stock(struct pass *p, struct entry *first)
 {
     struct ring ring = ring_from(p->s->map, first);
@@ -77,19 +106,15 @@ static int take_stock(struct pass *p, struct entry *first)
     int rc = 0, why;
 
     enq_assert(!p->s->wide && scope_is_entered(p->s));
-    while (rc == 0 && (e = ring_next(&ring)) != NULL) {
+    while (rc == 0 && (e = ring_next(&ring)) != NULL &&
+        !entry_is(e, PHASE_WAITING)) {
         if (!state_is_live(shm_load_acquire(&e->state)))
             return ENQ_ECORRUPT;
         why = entry_over(p->s->map, e, scope_clock(p->s));
-        if (why != ENQ_OK) {
-            if (map_ref(p->s->map, e) == ring.first)
-                ring.first = ring.at;
-            rc = drop_over(p->s, e, why);
-        } else if (entry_is(e, PHASE_HELD)) {
+        if (why != ENQ_OK)
+            rc = drop_from_ring(p->s, &ring, e, why);
+        else
             take_stock_of_held(p, e);
-        } else {
-            p->waiters = true;
-        }
     }
     return ring.damaged ? ENQ_ECORRUPT : rc;
 }
@@ -126,7 +151,7 @@ static int stays(struct pass *p, struct entry *e, const struct ask *ask,
 }
 
 /* First the waiters that are due, in order of arrival: granted, or in the way
-   of those after them. A waiter behind a young one is no older: due_at() lets
+   of those after them. A waiter behind a young one is no older: window_ns() lets
    no window end before that of the waiter ahead, so that the walk may stop. */
 static int grant_due(struct pass *p, struct entry *e)
 {
@@ -154,13 +179,17 @@ static int grant_due(struct pass *p, struct entry *e)
     if (stay && !scope_is_due(p->s, e))
         return 0;
     summary_add(stay ? &p->queued : &p->held, p->s->map, e);
-    p->standing |= !stay;
-    if (stay)
+    if (stay) {
+        p->enough = !p->owners && p->s->bypass == NULL &&
+            excludes_all(p, e, ask.mode, 1);
         return 0;
-    p->granted = true;
-    p->enough = mode_excludes_all(p->s->map->modes, ask.mode);
+    }
+    p->standing = p->granted = true;
     p->again |= summary_may_own(&p->queued, p->s->map, &ask);
-    return transition_grant(p->s, e);
+    rc = transition_grant(p->s, e);
+    p->enough = excludes_all(p, e, ask.mode, 0);
+    p->owners = p->owners || owner_waits(p, e);
+    return rc;
 }
 
 /* Then the young, which are told to try for themselves: of several that exclude
@@ -189,47 +218,85 @@ static int retry_within(struct pass *p, struct entry *e)
     return 0;
 }
 
+/* Behind the last waiter the ring begins anew, perhaps with one that was moved
+   there as it was granted. */
 static struct entry *next_waiter(struct ring *ring)
 {
-    struct entry *e;
+    struct entry *e = ring_next(ring);
 
-    do
-        e = ring_next(ring);
-    while (e != NULL && !entry_is(e, PHASE_WAITING));
-    return e;
+    return e != NULL && entry_is(e, PHASE_WAITING) ? e : NULL;
 }
 
-/* The ring does not change as it is walked: a grant leaves the entry where it
-   is, and nothing is dropped any more. The first that stays behind one that is
-   granted is told: not each that is granted with others, of the one before. */
+static struct entry *first_waiter(struct ring *ring, struct entry *first)
+{
+    struct entry *e, *last = queue_last(ring->map, first);
+
+    *ring = ring_from(ring->map, first);
+    if (last == NULL)
+        return NULL;
+    e = queue_first(ring->map, first, last);
+    ring->at = e == NULL ? 0 : map_ref(ring->map, e);
+    ring->damaged = e == NULL;
+    return next_waiter(ring);
+}
+
+/* One waiter: dropped if its session is over, else `grant_one`. The first that
+   stays behind one that is granted is told: not each that is granted with
+   others, of the one before. */
+static int see_waiter(struct pass *p, struct ring *ring, struct entry *e,
+    int (*grant_one)(struct pass *p, struct entry *e), bool *left)
+{
+    int why = entry_over(p->s->map, e, scope_clock(p->s)), rc;
+
+    enq_assert(!p->s->wide && scope_is_entered(p->s));
+    if (why != ENQ_OK)
+        return drop_from_ring(p->s, ring, e, why);
+    rc = grant_one(p, e);
+    if (*left && entry_is(e, PHASE_WAITING))
+        transition_tell(p->s, e);
+    *left = !entry_is(e, PHASE_WAITING);
+    return rc;
+}
+
 static int each_waiter(struct pass *p, struct entry *first,
     int (*grant_one)(struct pass *p, struct entry *e))
 {
-    struct ring ring = ring_from(p->s->map, first);
-    struct entry *e = next_waiter(&ring);
+    struct ring ring = {.map = p->s->map};
+    struct entry *e = first == NULL ? NULL : first_waiter(&ring, first);
     bool left = false;
     int rc = 0;
 
     enq_assert(!p->s->wide && scope_is_entered(p->s));
     p->enough = false;
-    for (; rc == 0 && e != NULL && !p->enough; e = next_waiter(&ring)) {
-        rc = grant_one(p, e);
-        if (left && entry_is(e, PHASE_WAITING))
-            transition_tell(p->s, e);
-        left = !entry_is(e, PHASE_WAITING);
-    }
+    for (; rc == 0 && e != NULL && !p->enough; e = next_waiter(&ring))
+        rc = see_waiter(p, &ring, e, grant_one, &left);
     if (left && e != NULL)
         transition_tell(p->s, e);
     return ring.damaged ? ENQ_ECORRUPT : rc;
 }
 
-static int grant_all_due(struct pass *p, const struct key *key,
-    struct entry *first)
+/* The dead at the end of the queue: whoever comes next queues behind the last
+   that lives (weigh_queue() in conflict.c). Those in the middle are dropped when
+   the scan comes to them, or by a reaper. */
+static int drop_last(struct scope *s, const struct key *key)
 {
-    int rc = take_stock(p, first);
+    struct entry *first, *last;
+    int rc = 0, why;
+
+    enq_assert(!s->wide && scope_is_entered(s));
+    while (rc == 0 && (first = scope_object(s, key)) != NULL &&
+        (last = queue_last(s->map, first)) != NULL &&
+        (why = entry_over(s->map, last, scope_clock(s))) != ENQ_OK)
+        rc = drop_over(s, last, why);
+    return rc;
+}
+
+static int grant_all_due(struct pass *p, const struct key *key)
+{
+    int rc = take_stock(p, scope_object(p->s, key));
 
     enq_assert(!p->s->wide && scope_is_entered(p->s));
-    if (rc != 0 || !p->waiters || p->closed)
+    if (rc != 0 || p->closed)
         return rc;
     return each_waiter(p, scope_object(p->s, key), grant_due);
 }
@@ -241,24 +308,27 @@ static int grant_all_due(struct pass *p, const struct key *key,
 static int grant_narrow(struct scope *s, const struct key *key,
     struct entry *self)
 {
-    struct entry *first = scope_object(s, key);
     bool granted = false;
     struct pass p;
     int rc;
 
     enq_assert(!s->wide && scope_is_entered(s));
-    if (likely(first == NULL))
+    if (likely(scope_object(s, key) == NULL))
         return 0;
+    if (self != NULL && entry_over(s->map, self, scope_clock(s)) != ENQ_OK)
+        return drop_over(s, self, entry_over(s->map, self, scope_clock(s)));
+    rc = drop_last(s, key);
+    if (rc != 0)
+        return rc;
     do {
         p = (struct pass){.s = s, .self = self, .looked = self == NULL};
-        rc = grant_all_due(&p, key, first);
-        first = scope_object(s, key);
+        rc = grant_all_due(&p, key);
         granted |= p.granted;
     } while (rc == 0 && p.again);
     if (rc == 0 && granted)
         rc = transition_note_all(s, key);
     if (rc == 0 && p.young)
-        rc = each_waiter(&p, first, retry_within);
+        rc = each_waiter(&p, scope_object(s, key), retry_within);
     s->marks &= (uint8_t)~SCOPE_MOVED;
     return rc;
 }
@@ -366,7 +436,8 @@ static int grant_overlapping(struct scope *s, const struct key *key,
             return rc;
         *again |= ask.key.generic != 0 ||
             (summary_may_own(&stay, s->map, &ask) &&
-                shm_load(transition_waits_of(s, f.found)) > 0);
+                transition_owner_waits(s->map,
+                    entry_owner_hash(s->map, f.found), 0));
     }
 }
 

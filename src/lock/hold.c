@@ -369,6 +369,7 @@ static int transition_owner(struct pin *g, uint64_t heir)
         return rc;
     shm_store(&g->e->heir, HEIR_BIT | heir);
     shm_store_release(&g->e->on_death, (uint8_t)(g->e->on_death | ENTRY_HEIR));
+    guard_told(&g->scope, g->e);
     ENQ_POINT("adopt.bequeathed");
     return 0;
 }

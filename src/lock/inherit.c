@@ -248,6 +248,7 @@ static int let_go(struct session *s, struct pin *g)
         return rc;
     shm_and(&g->e->state, ~STATE_NOTES);
     shm_store_release(&g->e->session, nobody(s));
+    guard_told(&g->scope, g->e);
     ENQ_POINT("abandon.stored");
     return 0;
 }

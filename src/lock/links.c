@@ -5,6 +5,7 @@
 #include "lock/links.h"
 
 #include "base/point.h"
+#include "lock/listing.h"
 
 /* The bucket is kept: it is the key's as long as its latch is held. */
 int guard_enter_slow(struct scope *s, uint64_t hash)
@@ -14,7 +15,16 @@ int guard_enter_slow(struct scope *s, uint64_t hash)
 
     enq_assert(s->wide);
     s->guarded = spot.bucket;
+    if (rc == 0) /* under the latch, before it is changed */
+        listing_mark(s->map, shm_load_fence(&s->gate->raised), hash);
     return rc;
+}
+
+void guard_told_slow(struct scope *s, const struct entry *e)
+{
+    enq_assert(s->wide);
+    if (!entry_is_generic(e))
+        listing_mark(s->map, shm_load_fence(&s->gate->raised), e->hash);
 }
 
 /* The gate is raised already, by the scope itself (scope_raise()): so no narrow
@@ -39,7 +49,7 @@ void links_add_generic(struct scope *s, struct entry *e)
    scope_lower(). */
 void links_remove_generic(struct scope *s, struct entry *e)
 {
-    struct entry *next = ring_remove(s->map, e);
+    struct entry *next = ring_remove(s->map, e, map_ref(s->map, e));
 
     if (s->gate->head == map_ref(s->map, e))
         shm_store(&s->gate->head, next == NULL ? 0 : map_ref(s->map, next));
@@ -89,7 +99,7 @@ static void note_modes(struct scope *s, struct entry *first,
 {
     unsigned was = first->ring_modes, modes = was | RING_HOLDS(ask->mode);
 
-    enq_assert(scope_is_entered(s) && first != e);
+    enq_assert(scope_is_entered(s));
     if (phase == PHASE_WAITING)
         modes = 0;
     else if (was == 0 || !links_has_room(s, first, ask))
@@ -100,18 +110,88 @@ static void note_modes(struct scope *s, struct entry *first,
         shm_store(&first->ring_modes, (uint8_t)modes);
 }
 
-void links_append(struct scope *s, struct entry *first, struct entry *e,
+/* Past a queue. */
+static int join_held(struct scope *s, struct entry *first, struct entry *e)
+{
+    struct spot wide, *spot = spot_in(s, e, &wide);
+    struct entry *now = queue_join_held(s->map, first, e);
+
+    enq_assert(scope_is_entered(s));
+    return now == first || index_replace(s->map, spot, first, now)
+        ? 0
+        : ENQ_ECORRUPT;
+}
+
+int links_append(struct scope *s, struct entry *first, struct entry *e,
     const struct ask *ask, enum phase phase)
 {
+    struct entry *last =
+        first->ring_modes != 0 ? NULL : queue_last(s->map, first);
+
+    enq_assert(scope_is_entered(s));
+    if (first == e)
+        return ENQ_ECORRUPT; /* the index led to what nobody had linked */
+    if (phase == PHASE_HELD && last != NULL)
+        return join_held(s, first, e);
     ring_append(s->map, first, e);
+    if (phase == PHASE_WAITING)
+        queue_count_in(s->map, last, first, e);
     if (first->ring_modes != 0 ||
         ((RING_LOOK_LONG || first->next != first->prev) &&
             e->token % RING_LOOK_EVERY == 0))
         note_modes(s, first, e, ask, phase);
+    return 0;
+}
+
+/* The first of the ring that `e`, a concrete entry, is linked in. */
+static struct entry *first_of(struct scope *s, const struct entry *e)
+{
+    struct spot wide, *spot = spot_in(s, e, &wide);
+    struct key key;
+
+    enq_assert(scope_is_entered(s));
+    if (!entry_key(s->map, e, &key))
+        return NULL;
+    return s->wide ? index_find(s->map, spot, &key) : scope_object(s, &key);
+}
+
+int links_leave_queue(struct scope *s, struct entry *e)
+{
+    struct entry *first;
+
+    enq_assert(scope_is_entered(s));
+    if (!entry_is(e, PHASE_WAITING))
+        return ENQ_ECORRUPT; /* no longer: its state is anybody's to write */
+    if (entry_is_generic(e))
+        return 0;
+    first = first_of(s, e);
+    if (first == NULL)
+        return ENQ_ECORRUPT;
+    queue_count_out(s->map, first, e);
+    return 0;
+}
+
+int links_grant(struct scope *s, struct entry *e)
+{
+    struct spot wide, *spot = spot_in(s, e, &wide);
+    struct entry *first, *now;
+    int rc = links_leave_queue(s, e);
+
+    thread_note_in_hand(s->t, map_ref(s->map, e));
+    if (rc != 0 || entry_is_generic(e))
+        return rc;
+    first = first_of(s, e);
+    now = queue_move_up(s->map, first, e);
+    ENQ_POINT("grant.moved");
+    if (now == first)
+        return 0;
+    scope_changed(s);
+    return index_replace(s->map, spot, first, now) ? 0 : ENQ_ECORRUPT;
 }
 
 /*
- * What the first of a ring says of its locks it says only while nobody waits.
+ * Of a concrete lock the end of its ring tells; in a wide scope it may wait for
+ * others than are there.
  *
  * Of a generic lock: who waits for it has queued under the gate's latch, which
  * this scope holds; or in a narrow scope, before the gate was raised, and that
@@ -122,28 +202,24 @@ void links_append(struct scope *s, struct entry *first, struct entry *e,
 bool nobody_waits_slow(struct scope *s, struct entry *e)
 {
     struct entry *first;
-    struct key key;
 
     enq_assert(scope_is_entered(s));
     if (s->wide)
         return entry_is_generic(e) && entry_is(e, PHASE_HELD) &&
             shm_load(&s->gate->n_queued) == 0;
-    if (!entry_key(s->map, e, &key))
-        return false;
-    first = scope_object(s, &key);
-    return first != NULL && first->ring_modes != 0;
+    first = first_of(s, e);
+    return first != NULL &&
+        (first->ring_modes != 0 || is_held_at(s->map, first->prev));
 }
 
 void links_forget_modes(struct scope *s, const struct entry *e)
 {
-    struct spot wide, *spot = spot_in(s, e, &wide);
     struct entry *first;
-    struct key key;
 
     enq_assert(scope_is_entered(s));
-    if (entry_is_generic(e) || !entry_key(s->map, e, &key))
+    if (entry_is_generic(e))
         return;
-    first = s->wide ? index_find(s->map, spot, &key) : scope_object(s, &key);
+    first = first_of(s, e);
     if (first != NULL && first->ring_modes != 0)
         shm_store(&first->ring_modes, 0);
 }

@@ -25,7 +25,7 @@
 #ifndef LOCK_LINKS_H
 #define LOCK_LINKS_H
 
-#include "lock/scope.h"
+#include "lock/queue.h"
 
 /* --- the latch that guards an entry --- */
 
@@ -48,6 +48,19 @@ static inline void guard_leave(struct scope *s, bool generic)
     enq_assert(scope_is_entered(s));
     if (unlikely(s->wide) && !generic)
         latch_release(s->t, &s->guarded->latch);
+}
+
+/* In a wide scope, behind a store of one word for which no guard was acquired: a
+   list of the name comes by once more. The gate's latch keeps it from its
+   moment until then, and if we die before it is told, a recovery of the gate
+   tells it (listing_is_whole()). */
+void guard_told_slow(struct scope *s, const struct entry *e);
+
+static inline void guard_told(struct scope *s, const struct entry *e)
+{
+    enq_assert(scope_is_entered(s));
+    if (unlikely(s->wide))
+        guard_told_slow(s, e);
 }
 
 /* --- links --- */
@@ -107,9 +120,14 @@ void links_remove_generic(struct scope *s, struct entry *e);
 #define RING_LOOK_LONG 0u
 #endif
 
-/* At the end of the ring that begins with `first`. */
-void links_append(struct scope *s, struct entry *first, struct entry *e,
+/* Into the ring that begins with `first`: what is held before who waits. */
+int links_append(struct scope *s, struct entry *first, struct entry *e,
     const struct ask *ask, enum phase phase);
+/* A waiter of a ring with others is about to be granted: its place is with what
+   is held, and it is counted no more. And one that leaves. Faults:
+   ENQ_ECORRUPT. */
+int links_grant(struct scope *s, struct entry *e);
+int links_leave_queue(struct scope *s, struct entry *e);
 /* By what `first` says, which is something: may this be held beside it? */
 bool links_has_room(struct scope *s, const struct entry *first,
     const struct ask *ask);
@@ -130,8 +148,8 @@ HOT struct spot *spot_in(struct scope *s, const struct entry *e,
 }
 
 /*
- * At the end of the ring: that is the order of arrival (I2), as tickets are
- * drawn under the latches that keep others from this ring.
+ * A waiter at the end of the ring: that is the order of arrival (I2), as tickets
+ * are drawn under the latches that keep others from this ring.
  *
  * `vacant` is request_may()'s look at the bucket under this same latch: nothing
  * there has the key's tag, so that the index need not be asked again. It is the
@@ -159,7 +177,7 @@ HOT int link_entry(struct scope *s, const struct ask *ask, struct entry *e,
         ring_begin(s->map, e);
         rc = index_add(s->map, spot, e);
     } else {
-        links_append(s, first, e, ask, phase);
+        rc = links_append(s, first, e, ask, phase);
     }
     ENQ_POINT("lock.linked");
     return rc;
@@ -172,11 +190,14 @@ HOT int link_entry(struct scope *s, const struct ask *ask, struct entry *e,
 HOT int unlink_concrete(struct scope *s, struct entry *e)
 {
     struct spot wide, *spot = spot_in(s, e, &wide);
-    struct entry *next = ring_remove(s->map, e);
+    ref_t ref = map_ref(s->map, e);
+    struct entry *next;
 
     enq_assert(scope_is_entered(s));
+    thread_note_in_hand(s->t, ref);
+    next = ring_remove(s->map, e, ref);
     scope_changed(s);
-    if (index_replace(s->map, spot, e, next) || next != NULL)
+    if (index_replace_at(s->map, spot, e, ref, next) || next != NULL)
         return 0;
     return ENQ_ECORRUPT;
 }
@@ -187,11 +208,13 @@ static inline int unlink_entry(struct scope *s, struct entry *e)
 {
     int rc = 0;
 
-    if (entry_is(e, PHASE_WAITING))
+    if (entry_is(e, PHASE_WAITING)) {
         count_waiting(s, e, -1);
+        rc = links_leave_queue(s, e);
+    }
     if (entry_is_generic(e))
         links_remove_generic(s, e);
-    else
+    else if (rc == 0)
         rc = unlink_concrete(s, e);
     ENQ_POINT("unlock.unlinked");
     return rc;

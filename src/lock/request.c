@@ -83,7 +83,7 @@ static __attribute__((noinline)) int exists(struct scope *s,
 }
 
 /* The object has entries, held or waiting, or the scope is wide. Sets what
-   place and answer need: last_due (due_at), behind (bypass), dying. */
+   place and answer need: last_due (window_ns), behind (bypass), dying. */
 int request_decide_slowly(struct scope *s, const struct ask *ask,
     struct enq_blocker *blocker)
 {

@@ -4,6 +4,7 @@
 #include "lock/scope.h"
 
 #include "base/point.h"
+#include "lock/listing.h"
 #include "store/grow.h"
 #include "store/notify.h"
 
@@ -61,7 +62,7 @@ static bool enter_if_raised(struct scope *s, int *rc)
     *rc = latch_acquire(s->t, &s->gate->latch, RANK_GATE);
     if (*rc != 0)
         return true;
-    if (shm_load_acquire(&s->gate->raised) == 0) {
+    if ((shm_load_acquire(&s->gate->raised) & GATE_COUNT) == 0) {
         latch_release(s->t, &s->gate->latch);
         return false;
     }
@@ -78,6 +79,7 @@ static bool enter_if_raised(struct scope *s, int *rc)
    each round somebody else has had the gate. */
 static int enter_concrete(struct scope *s)
 {
+    uint32_t raised;
     int rc;
 
     enq_assert(s->t->n_held == 0 && !s->wide);
@@ -85,9 +87,12 @@ static int enter_concrete(struct scope *s)
         rc = spot_latch(s->map, s->t, &s->spot);
         if (unlikely(rc != 0))
             return rc;
-        /* Partner: scope_raise. */
-        if (likely(shm_load_fence(&s->gate->raised) == 0))
+        /* Partners: scope_raise(), listing_begin(). */
+        raised = shm_load_fence(&s->gate->raised);
+        if (likely((raised & GATE_COUNT) == 0)) {
+            listing_mark(s->map, raised, s->spot.hash);
             return 0;
+        }
         spot_unlatch(s->t, &s->spot);
     } while (!enter_if_raised(s, &rc));
     return rc;
@@ -181,6 +186,19 @@ static int see_ring(struct scope *s, struct entry *first, entry_see_fn *see,
     return ring.damaged ? ENQ_ECORRUPT : 0;
 }
 
+static int see_held(struct scope *s, struct entry *first, entry_see_fn *see,
+    void *context)
+{
+    struct ring ring = ring_from(s->map, first);
+    struct entry *e;
+
+    enq_assert(!s->wide && scope_is_entered(s));
+    while ((e = ring_next(&ring)) != NULL && !entry_is(e, PHASE_WAITING) &&
+        see(context, e))
+        continue;
+    return ring.damaged ? ENQ_ECORRUPT : 0;
+}
+
 /* The gate's generic entries that overlap. A gate is one of many names, by
    hash, so that its ring has entries of others, too. There may be thousands
    that do not overlap: of these the texts are not read. */
@@ -264,6 +282,12 @@ static bool may_skip(const struct map *map, struct bucket *bucket,
         return false;
     __atomic_thread_fence(__ATOMIC_ACQUIRE); /* the slots before `remade` */
     return shm_load(&map->h->remade) == remade;
+}
+
+bool scope_may_skip(const struct map *map, struct bucket *bucket, unsigned name,
+    uint32_t remade)
+{
+    return may_skip(map, bucket, name, remade);
 }
 
 static int see_bucket(struct scope *s, struct bucket *bucket,
@@ -354,6 +378,12 @@ static void fetch_ahead(const struct map *map, uint32_t shard, uint32_t i,
         __builtin_prefetch(at_bucket(map, shard, i + BUCKETS_AHEAD));
     if (i + OBJECTS_AHEAD < n)
         fetch_objects(map, at_bucket(map, shard, i + OBJECTS_AHEAD), name);
+}
+
+void scope_fetch_ahead(const struct map *map, uint32_t shard, uint32_t i,
+    uint32_t n, unsigned name)
+{
+    fetch_ahead(map, shard, i, n, name);
 }
 
 struct bucket_scan {
@@ -456,35 +486,22 @@ int scope_visit(struct scope *s, const struct key *key, entry_see_fn *see,
     return first == NULL ? 0 : see_ring(s, first, see, context, &more);
 }
 
-struct drain {
-    struct thread *t;
-    int rc;
-};
-
-static bool drain_bucket(void *context, uint32_t shard, struct bucket *bucket)
+int scope_visit_held(struct scope *s, const struct key *key, entry_see_fn *see,
+    void *context)
 {
-    struct drain *d = context;
+    struct entry *first;
 
-    (void)shard;
-    if (shm_load_fence(&bucket->latch) == 0)
-        return true;
-    d->rc = latch_acquire(d->t, &bucket->latch, RANK_BUCKET);
-    if (d->rc == 0)
-        latch_release(d->t, &bucket->latch);
-    return d->rc == 0;
-}
-
-/* Of a bucket that comes into use meanwhile nobody has seen the gate down: it was
-   raised before we look how many there are. */
-int scope_drain(struct map *map, struct thread *t)
-{
-    struct drain d = {t, 0};
-
-    shm_fence();
-    for (uint32_t i = 0; i < SHARDS; i++)
-        if (!map_each_bucket(map, i, drain_bucket, &d))
-            break;
-    return d.rc;
+    enq_assert(scope_is_entered(s));
+    if (s->wide)
+        return visit_wide(s, key, see, context);
+    first = scope_object(s, key);
+    if (first == NULL)
+        return 0;
+    if (first->next != map_ref(s->map, first))
+        return see_held(s, first, see, context);
+    if (!entry_is(first, PHASE_WAITING))
+        see(context, first);
+    return 0;
 }
 
 struct waking {

@@ -172,10 +172,6 @@ HOT int scope_enter_entry(struct scope *s, const struct entry *e)
 int scope_raise(struct scope *s);
 void scope_lower(struct scope *s);
 int scope_pass(struct scope *s);
-/* For a reader that looks at entries without their latches, after the gate was
-   raised: when it returns 0, every request that saw the gate down is over.
-   Looks at each bucket. Faults: ENQ_ECORRUPT. */
-int scope_drain(struct map *map, struct thread *t);
 /* When all latches have been released. */
 void scope_send_wakes(struct thread *t);
 
@@ -223,12 +219,11 @@ static inline mono_t scope_start(struct scope *s, int64_t ttl_ms)
     return likely(s->tick.ns == 0) ? sys.coarse() : s->tick;
 }
 
-/* Has this waiter waited for so long that nobody may overtake it (R7)? A
-   waiter's deadline_ns is the end of its bypass window, not of its wait: until
+/* Has this waiter waited for so long that nobody may overtake it (R7)? Until
    when it waits is known to its own thread only. */
 static inline bool scope_is_due(struct scope *s, const struct entry *e)
 {
-    return mono_reached((mono_t){e->due_ns}, scope_clock(s));
+    return mono_reached(entry_due(e), scope_clock(s));
 }
 
 /* The entry's waiter, or the session that listens to it, is to be woken when
@@ -236,8 +231,9 @@ static inline bool scope_is_due(struct scope *s, const struct entry *e)
 void scope_wake(struct scope *s, struct entry *e);
 
 /*
- * Shows every live entry that overlaps the key: in a narrow scope those of
- * its own object, in order of arrival; in a wide one those of the gate, then of
+ * Shows every live entry that overlaps the key: in a narrow scope those of its
+ * own object, what is held and then who waits, in order of arrival (I2); in a
+ * wide one those of the gate, then of
  * one bucket after the other, each under its latch. `see` must not lock; false
  * stops. Nor must it link or unlink: the walk goes on from the entry that it
  * has shown. What is to be dropped or granted is noted, and done afterwards.
@@ -247,6 +243,16 @@ void scope_wake(struct scope *s, struct entry *e);
 typedef bool entry_see_fn(void *context, struct entry *e);
 int scope_visit(struct scope *s, const struct key *key, entry_see_fn *see,
     void *context);
+/* What is held; in a wide scope others as well. */
+int scope_visit_held(struct scope *s, const struct key *key, entry_see_fn *see,
+    void *context);
+
+/* For a walk over buckets by name that is none for a key (moment.c): has this one
+   none of the name, for certain? And what it will read next is asked for. */
+bool scope_may_skip(const struct map *map, struct bucket *bucket, unsigned name,
+    uint32_t remade);
+void scope_fetch_ahead(const struct map *map, uint32_t shard, uint32_t i,
+    uint32_t n, unsigned name);
 
 /* A lock for the key ends sooner than its waiters saw: they look anew, also a
    waiter that has looked just now and does not sleep yet. Faults:

@@ -5,53 +5,60 @@
  * with the state that each had, which costs little; the caller sorts them, and
  * copies what it wants (copy_info()). A row of which the state has changed
  * since is left out or copied again, so that each row is consistent in itself.
- * A list of one name can be of one moment: then its gate is held while the
- * notes are made (table_scan_freeze()).
+ * A list of one name is of one moment: moment.c.
  */
 #include "lock/table_scan.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-#include "base/hash.h"
 #include "base/id.h"
 #include "lock/copy_out.h"
-#include "lock/scope.h"
 #include "store/walk.h"
-#include "sync/latch.h"
 #include "sync/life.h"
+
+#define HUGE_BYTES ((size_t)2 << 20)
+
+/* In huge pages where the kernel has them: 60 MB, which 100,000 locks take,
+   cost 15,000 page faults otherwise, and those a third of the time. */
+void *table_scan_memory(size_t bytes)
+{
+    void *memory;
+
+    if (bytes < HUGE_BYTES)
+        return malloc(bytes);
+    bytes = (bytes + HUGE_BYTES - 1) / HUGE_BYTES * HUGE_BYTES;
+    memory = aligned_alloc(HUGE_BYTES, bytes);
+    if (memory != NULL)
+        (void)madvise(memory, bytes, MADV_HUGEPAGE);
+    return memory;
+}
 
 struct collect {
     const struct map *map;
     const struct table_scan_filter *filter;
     struct table_scan_found *out;
     size_t n, total;
-    const struct table_scan_found *known, *known_end; /* by address */
     mono_t now;
 };
 
 /* More may match than there is room for: they are counted, and the caller comes
    again with more room. */
-static bool note(struct collect *c, const struct table_scan_found *found)
+static void note(struct collect *c, const struct table_scan_found *found)
 {
     enq_assert(c->out != NULL || c->n == 0);
     if (c->total < c->n)
         c->out[c->total] = *found;
     c->total++;
-    return true;
 }
 
-/* What was found before and is the same grant now: nothing but its state is
-   read. Both walks go through the slabs by address, so that one cursor does. */
-static const struct table_scan_found *recall(struct collect *c,
-    const struct entry *e, uint64_t state)
+struct table_scan_found table_scan_row(const struct entry *e, uint64_t state)
 {
-    enq_assert(c->known <= c->known_end);
-    while (c->known < c->known_end && c->known->e < e)
-        c->known++;
-    return c->known < c->known_end && c->known->e == e &&
-            state_same(c->known->state, state)
-        ? c->known
-        : NULL;
+    bool waiting = STATE_PHASE(state) == PHASE_WAITING;
+
+    return (struct table_scan_found){
+        e, state, waiting ? e->ticket : (uint64_t)e->since_ns, e->token, NULL};
 }
 
 /* Fields are loaded plainly: what has changed in between is found when the copy
@@ -59,19 +66,14 @@ static const struct table_scan_found *recall(struct collect *c,
 static bool collect(void *context, struct entry *e, uint64_t state)
 {
     struct collect *c = context;
-    bool waiting = STATE_PHASE(state) == PHASE_WAITING;
-    const struct table_scan_found *known;
+    struct table_scan_found found;
 
-    if (!state_is_live(state))
+    if (!state_is_live(state) ||
+        !copy_matches(c->map, e, c->filter->name, c->filter->owner, c->now))
         return true;
-    known = recall(c, e, state);
-    if (known != NULL)
-        return note(c, known);
-    if (!copy_matches(c->map, e, c->filter->name, c->filter->owner, c->now))
-        return true;
-    return note(c,
-        &(struct table_scan_found){e, state,
-            waiting ? e->ticket : (uint64_t)e->since_ns, e->token, NULL});
+    found = table_scan_row(e, state);
+    note(c, &found);
+    return true;
 }
 
 int table_scan_by_arrival(const void *a, const void *b)
@@ -91,56 +93,11 @@ size_t table_scan_list(const struct map *map,
     const struct table_scan_filter *filter, struct table_scan_found *out,
     size_t n)
 {
-    struct collect c = {map, filter, out, n, 0, NULL, NULL, sys.now()};
+    struct collect c = {map, filter, out, n, 0, sys.now()};
 
     enq_assert(out != NULL || n == 0);
     slab_each(map, collect, &c);
     return c.total;
-}
-
-size_t table_scan_list_again(const struct map *map,
-    const struct table_scan_filter *filter,
-    const struct table_scan_found *known, size_t known_n,
-    struct table_scan_found *out, size_t n)
-{
-    struct collect c = {
-        map, filter, out, n, 0, known, known + known_n, sys.now()};
-
-    enq_assert(out != NULL || n == 0);
-    slab_each(map, collect, &c);
-    return c.total;
-}
-
-/* Raising the gate sends every request for the name to the gate's latch, which
-   is held from here to table_scan_thaw(); the drain lets those inside finish, as
-   the walk looks at entries without their latches. Requests for the other names
-   of this gate wait as well. A death in between: recovery stores `raised` as
-   the gate's ring says. */
-int table_scan_freeze(struct map *map, struct thread *t, const char *name,
-    struct table_scan_freeze *f)
-{
-    uint64_t hash = hash_bytes(name, strlen(name) + 1, map->hash_seed);
-    int rc;
-
-    enq_assert(t->n_held == 0);
-    f->gate = &map->gates[gate_of_hash((uint32_t)hash)];
-    rc = latch_acquire(t, &f->gate->latch, RANK_GATE);
-    if (rc != 0)
-        return rc;
-    shm_add(&f->gate->raised, 1);
-    rc = scope_drain(map, t);
-    if (rc != 0)
-        table_scan_thaw(map, t, f);
-    return rc;
-}
-
-void table_scan_thaw(struct map *map, struct thread *t,
-    const struct table_scan_freeze *f)
-{
-    enq_assert(holds_latch(t, &f->gate->latch));
-    (void)map;
-    shm_add(&f->gate->raised, -1);
-    latch_release(t, &f->gate->latch);
 }
 
 /* --- counts --- */

@@ -18,32 +18,22 @@ struct table_scan_filter {
 struct table_scan_found {
     const struct entry *e;
     uint64_t state, order, token;
-    const struct enq_info *copy; /* if one was made already */
+    const struct enq_info *copy; /* if one was made already: moment.h */
 };
+
+/* For many of them, or of their copies; to be freed. */
+void *table_scan_memory(size_t bytes);
+
+/* As it is noted. */
+struct table_scan_found table_scan_row(const struct entry *e, uint64_t state);
 
 /* Notes up to n that match, by address; returns how many there are. */
 size_t table_scan_list(const struct map *map,
     const struct table_scan_filter *filter, struct table_scan_found *out,
     size_t n);
 
-/* The same a moment later, with what is known from then: for a name that is
-   frozen, where each microsecond counts. */
-size_t table_scan_list_again(const struct map *map,
-    const struct table_scan_filter *filter,
-    const struct table_scan_found *known, size_t known_n,
-    struct table_scan_found *out, size_t n);
-
 /* For qsort(3). */
 int table_scan_by_arrival(const void *a, const void *b);
-
-/* Stops all requests for a name, and lets them go on. */
-struct table_scan_freeze {
-    struct gate *gate;
-};
-int table_scan_freeze(struct map *map, struct thread *t, const char *name,
-    struct table_scan_freeze *f);
-void table_scan_thaw(struct map *map, struct thread *t,
-    const struct table_scan_freeze *f);
 
 void table_scan_stats(const struct map *map, struct enq_stats *out);
 

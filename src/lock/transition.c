@@ -122,6 +122,7 @@ static int place_with_id(struct scope *s, const struct ask *ask,
     enq_assert(ask->id_bytes > 0);
     if (rc != 0)
         return rc;
+    thread_note_in_hand(s->t, map_ref(s->map, e));
     rc = ids_claim_locked(s->map, &spot, ask->id, e);
     if (rc == 0)
         rc = place(s, ask, e, phase);
@@ -166,15 +167,17 @@ int transition_hold(struct scope *s, const struct ask *ask, struct entry *e)
 #define WINDOW_NS INT64_C(200000)
 #define WINDOW_TURN_NS INT64_C(50000)
 
-static mono_t due_at(struct scope *s)
+static uint32_t window_ns(struct scope *s)
 {
-    mono_t now = scope_clock(s), due = mono_add_ns(now, WINDOW_NS);
-    mono_t turn = mono_add_ns(s->last_due, WINDOW_TURN_NS);
+    int64_t turn =
+        mono_add_ns(s->last_due, WINDOW_TURN_NS).ns - scope_clock(s).ns;
 
+    enq_assert(scope_is_entered(s));
     if (s->map->strict)
-        return now;
-    turn = mono_min(turn, mono_add_ns(now, WINDOW_MOST_NS));
-    return turn.ns > due.ns ? turn : due;
+        return 0;
+    if (turn > WINDOW_MOST_NS)
+        turn = WINDOW_MOST_NS;
+    return (uint32_t)(turn > WINDOW_NS ? turn : WINDOW_NS);
 }
 
 /* For those that search for cycles: a thread waits for this. Before the state
@@ -192,7 +195,7 @@ static void publish(struct scope *s, struct entry *e)
 /*
  * A place in the queue. Before the state says WAITING everything stands that
  * others do with a waiter: when it is due, how it is woken, its ticket, and
- * that its owner waits (transition_waits_of()).
+ * that its owner waits (transition_owner_waits()).
  *
  * The ticket is drawn under the latches, so that a ring has its waiters in
  * order of their tickets (I2). One of a set has its set's, drawn under the
@@ -209,20 +212,21 @@ int transition_queue(struct scope *s, const struct ask *ask, struct entry *e)
         return rc;
     sign(s, e);
     shm_store(&e->since_ns, scope_clock(s).ns);
-    shm_store(&e->due_ns, due_at(s).ns); /* partner: see_deadline */
+    shm_store(&e->window_ns, window_ns(s)); /* partner: see_deadline */
+    shm_store(&e->queue, entry_is_of_set(e) ? 1 | QUEUE_SETS : 1);
     shm_store(&e->next_member, 0);
     shm_store(&e->asleep, ask->started);
     shm_store(&e->ticket,
         likely(ask->ticket == UINT64_MAX) ? shm_add(&s->map->h->ticket, 1)
                                           : ask->ticket);
-    transition_count_queued(s, transition_waits_of(s, e), 1);
+    transition_count_queued(s, entry_owner_hash(s->map, e), 1);
     if (ask->started == 0) /* async ones are found in their slabs */
         publish(s, e);
     rc = place_any(s, ask, e, PHASE_WAITING);
     if (rc == 0)
         count_waiting(s, e, 1);
     else
-        transition_count_queued(s, transition_waits_of(s, e), -1);
+        transition_count_queued(s, entry_owner_hash(s->map, e), -1);
     guard_leave(s, generic);
     return rc;
 }
@@ -241,30 +245,40 @@ int transition_queue(struct scope *s, const struct ask *ask, struct entry *e)
  * `changes` and `brief` are for what runs above: wait/set.c, which judges its
  * members one after the other, and wake_if_brief().
  */
-int transition_grant(struct scope *s, struct entry *e)
+static void become_held(struct scope *s, struct entry *e)
 {
-    uint64_t hash = e->hash;
-    bool generic = entry_is_generic(e);
     unsigned mode = STATE_MODE(shm_load(&e->state));
-    int rc = guard_enter(s, hash, generic);
 
-    if (rc != 0)
-        return rc;
-    s->t->changes++;
+    enq_assert(scope_is_entered(s));
     scope_clock(s);
     start_clock(s, e, e->ttl_ms);
     if (e->ttl_ms >= 0 && e->ttl_ms < SYS_TICK_USUAL_NS / NS_PER_MS)
         s->t->brief = true;
     next_token(s, e);
     count_waiting(s, e, -1);
-    if (s->wide || entry_is_of_set(e))
-        transition_tell_behind(s, e); /* else the pass does: grant_scan.c */
     set_state(e, PHASE_HELD, mode);
     ENQ_POINT("grant.stored");
-    transition_count_queued(s, transition_waits_of(s, e), -1);
+    transition_count_queued(s, entry_owner_hash(s->map, e), -1);
+}
+
+int transition_grant(struct scope *s, struct entry *e)
+{
+    uint64_t hash = e->hash;
+    bool generic = entry_is_generic(e);
+    int rc = guard_enter(s, hash, generic);
+
+    if (rc != 0)
+        return rc;
+    s->t->changes++;
+    if (s->wide || entry_is_of_set(e))
+        transition_tell_behind(s, e); /* else the pass does: grant_scan.c */
+    rc = links_grant(s, e);
+    if (rc == 0)
+        become_held(s, e);
     guard_leave(s, generic);
-    scope_wake(s, e);
-    return 0;
+    if (rc == 0)
+        scope_wake(s, e);
+    return rc;
 }
 
 /* R8: the waiter is not granted, but told to try. An atomic `or`, as notes of a
@@ -379,6 +393,7 @@ static int take_out_with_id(struct scope *s, struct entry *e, enum gone gone,
     rc = latch_acquire(s->t, latch, RANK_ID);
     if (rc != 0)
         return rc;
+    thread_note_in_hand(s->t, map_ref(s->map, e));
     index_replace(s->map, &spot, e, NULL); /* or it is another's by now */
     rc = take_out(s, e, gone, taker);
     latch_release(s->t, latch);
@@ -393,8 +408,8 @@ int transition_take_away(struct scope *s, struct entry *e, enum gone gone,
 {
     uint64_t hash = e->hash;
     bool generic = entry_is_generic(e);
-    uint32_t *waits =
-        entry_is(e, PHASE_WAITING) ? transition_waits_of(s, e) : NULL;
+    bool waited = entry_is(e, PHASE_WAITING);
+    uint64_t owner = waited ? entry_owner_hash(s->map, e) : 0;
     int rc = guard_enter(s, hash, generic);
 
     enq_assert(scope_is_entered(s) && gone < GONE_REASONS);
@@ -404,8 +419,8 @@ int transition_take_away(struct scope *s, struct entry *e, enum gone gone,
         rc = take_out_with_id(s, e, gone, taker);
     else
         rc = take_out(s, e, gone, taker);
-    if (waits != NULL && rc == 0)
-        transition_count_queued(s, waits, -1);
+    if (waited && rc == 0)
+        transition_count_queued(s, owner, -1);
     guard_leave(s, generic);
     return rc;
 }
@@ -479,6 +494,7 @@ int transition_deadline(struct scope *s, struct entry *e, int64_t ttl_ms)
 
     shm_store_fence(&e->deadline_ns, mono_add_ms(now, ttl_ms).ns);
     ENQ_POINT("renew.stored");
+    guard_told(s, e);
     if (shm_load(&e->state) & STATE_NEAR)
         shm_and(&e->state, ~STATE_NEAR); /* it will be near again */
     return 0;

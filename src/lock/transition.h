@@ -25,7 +25,7 @@
  * some without them: shm_store() and shm_load() make that whole words, and the
  * reader compares the generation before and after.
  *
- * Until when a new waiter may be overtaken (R7, due_at()): for 200 us; in a
+ * Until when a new waiter may be overtaken (R7, window_ns()): for 200 us; in a
  * queue until 50 us after the waiter before it. Hand-overs to sleepers take 10
  * to 20 us each: were all of a queue due at once, no request would ever barge
  * again, as the next round of it would be due when this one is through (16
@@ -45,7 +45,7 @@
 #include "lock/scope.h"
 #include "lock/transition_note.h"
 
-/* The longest bypass window, from a waiter's arrival (due_at in transition.c). */
+/* The longest bypass window, from a waiter's arrival (window_ns in transition.c). */
 #define WINDOW_MOST_NS INT64_C(5000000)
 
 /* New entries, filled, PHASE_CACHED. Returns: 0; ENQ_EXISTS: its id is taken.
@@ -58,23 +58,38 @@ int transition_queue(struct scope *s, const struct ask *ask, struct entry *e);
    transition_note_all(). */
 int transition_grant(struct scope *s, struct entry *e);
 
-/* How many requests wait of the owners with this hash. Counted before one
-   waits, and until after: a death in between leaves one too many, which costs
-   others a look (cycle.c) and no more. It is added to atomically, as one
-   owner's requests stand in many buckets; that is all that guards it. */
-static inline uint32_t *transition_waits_of(struct scope *s,
-    const struct entry *e)
+/*
+ * How many requests wait of an owner, whatever their keys: by its hash, in two
+ * places, each of which counts other owners as well; none has more than the
+ * smaller (a Bloom filter that counts; Fan et al., Summary Cache). Counted before
+ * one waits, and until after: a death in between leaves one too many, which costs
+ * others a look (cycle.c) and no more. Added to atomically, as one owner's
+ * requests stand in many buckets; that is all that guards it.
+ */
+static inline uint32_t *owner_count(const struct map *map, uint64_t owner,
+    unsigned place)
 {
-    return &s->map
-                ->owners[entry_owner_hash(s->map, e) >> 1 & (OWNER_HASHES - 1)];
+    return &map->owners[(owner >> (1 + 31 * place)) % OWNER_HASHES];
 }
 
-/* One that waits more, or one less: of its owner, @owner_waits, and of the names
-   of the gate (nobody_waits()). Neither is ever too low. */
-static inline void transition_count_queued(struct scope *s,
-    uint32_t *owner_waits, int by)
+/* May more of this owner's wait than so many? False is sure. Of nobody none
+   do. */
+static inline bool transition_owner_waits(const struct map *map, uint64_t owner,
+    uint32_t besides)
 {
-    shm_add(owner_waits, by);
+    return owner != 0 && shm_load(owner_count(map, owner, 0)) > besides &&
+        shm_load(owner_count(map, owner, 1)) > besides;
+}
+
+/* One that waits more, or one less: of its owner, and of the names of the gate
+   (nobody_waits()). Neither is ever too low. */
+static inline void transition_count_queued(struct scope *s, uint64_t owner,
+    int by)
+{
+    if (owner != 0) {
+        shm_add(owner_count(s->map, owner, 0), by);
+        shm_add(owner_count(s->map, owner, 1), by);
+    }
     shm_add(&s->gate->n_queued, by);
 }
 
@@ -87,7 +102,7 @@ static inline bool transition_may_let_pass(struct scope *s,
 
     enq_assert(scope_is_entered(s));
     return !mode_conflicts(s->map->modes, mode, mode, true) &&
-        shm_load(transition_waits_of(s, e)) > 0;
+        transition_owner_waits(s->map, entry_owner_hash(s->map, e), 0);
 }
 
 /* A waiter shall try for itself; `first`: none waits before it

@@ -5,6 +5,7 @@
 #include "lock/transition_note.h"
 
 #include "lock/conflict.h"
+#include "lock/queue.h"
 #include "sync/tick.h"
 
 /* It is held, its session listens, and has not been asked for it yet. */
@@ -49,7 +50,7 @@ int transition_note_asked(struct scope *s, const struct ask *ask)
     enq_assert(scope_is_entered(s));
     if (likely(shm_load(&s->map->h->listeners) == 0))
         return 0;
-    return scope_visit(s, &ask->key, see_asked, &a);
+    return scope_visit_held(s, &ask->key, see_asked, &a);
 }
 
 struct waiter_search {
@@ -83,45 +84,53 @@ int transition_note_waiters_slow(struct scope *s, struct entry *e)
     return rc;
 }
 
+/* Who waits is gone through as far as it takes to see what is wanted. */
 struct takers {
     struct scope *s;
+    struct entry *next; /* to be seen; NULL: all have been */
+    uint32_t left;      /* steps, as the links may be damaged */
     struct summary waiting;
 };
 
-static bool see_waiting(void *context, struct entry *e)
+static void see_waiting(struct takers *x)
 {
-    struct takers *x = context;
+    struct entry *e = x->next, *next = at_entry(x->s->map, e->next);
 
     enq_assert(scope_is_entered(x->s));
-    if (entry_is(e, PHASE_WAITING) &&
-        entry_ended(x->s->map, e, (mono_t){0}) == ENQ_OK)
+    if (entry_ended(x->s->map, e, (mono_t){0}) == ENQ_OK)
         summary_add(&x->waiting, x->s->map, e);
-    return true;
+    x->next = next != NULL && queue_ahead(x->s->map, next) == e && x->left-- > 0
+        ? next
+        : NULL;
 }
 
 static bool see_blocking(void *context, struct entry *e)
 {
     struct takers *x = context;
 
-    if (may_hear(x->s, e) && summary_wants(&x->waiting, x->s->map, e))
+    if (!may_hear(x->s, e))
+        return true;
+    while (x->next != NULL && !summary_wants(&x->waiting, x->s->map, e))
+        see_waiting(x);
+    if (summary_wants(&x->waiting, x->s->map, e))
         note(x->s, e);
     return true;
 }
 
 int transition_note_all(struct scope *s, const struct key *key)
 {
-    struct takers x = {.s = s};
-    struct entry *first;
-    int rc;
+    struct takers x = {.s = s, .left = s->map->entries_max};
+    struct entry *first, *last;
 
     enq_assert(!s->wide && scope_is_entered(s));
     if (likely(shm_load(&s->map->h->listeners) == 0))
         return 0;
     first = scope_object(s, key);
-    if (first == NULL || nobody_waits(s, first))
+    last = first == NULL ? NULL : queue_last(s->map, first);
+    if (last == NULL)
         return 0;
-    rc = scope_visit(s, key, see_waiting, &x);
-    return rc != 0 ? rc : scope_visit(s, key, see_blocking, &x);
+    x.next = queue_first(s->map, first, last);
+    return scope_visit_held(s, key, see_blocking, &x);
 }
 
 /* The state first, then the load of `asleep` by notify(): one that has looked,
@@ -139,17 +148,13 @@ void transition_tell(struct scope *s, struct entry *e)
 }
 
 /* In the order of the ring, which is that of arrival; it is closed, so that
-   behind the last come those that were before it. */
+   behind the last comes what is held, or who was before it. */
 void transition_tell_behind(struct scope *s, struct entry *e)
 {
-    struct ring ring = ring_from(s->map, e);
-    struct entry *next = ring_next(&ring); /* itself */
+    struct entry *next = at_entry(s->map, e->next);
 
-    if (entry_is_generic(e))
-        return;
-    do
-        next = ring_next(&ring);
-    while (next != NULL && !entry_is(next, PHASE_WAITING));
-    if (next != NULL && next->ticket > e->ticket)
+    enq_assert(scope_is_entered(s));
+    if (!entry_is_generic(e) && next != NULL && entry_is(next, PHASE_WAITING) &&
+        next->ticket > e->ticket)
         transition_tell(s, next);
 }

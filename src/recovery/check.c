@@ -2,10 +2,11 @@
  * check.c - recovery: is what is derived what the truth says?
  *
  * I1  every live entry is in exactly one ring, of its own object or gate
- * I2  rings close, forwards and backwards, and are in order of arrival
+ * I2  rings close, forwards and backwards; of an object what is held comes first,
+ *     then who waits, in order of arrival
  * I3  the index leads to each object from the bucket of its hash, once; a
  *     generic entry has its key's digest
- * I4  counts (objects, waiting, raised) are those of the rings
+ * I4  counts (objects, waiting, raised, queues) are those of the rings
  * I5  no two held entries conflict that overlap
  * I6  every page belongs to nobody, to a session, or to a shard
  * I7  tokens of an object are below its shard's, or its gate's
@@ -18,6 +19,7 @@
 
 #include "lock/conflict.h"
 #include "lock/ids.h"
+#include "lock/queue.h"
 #include "store/walk.h"
 #include "sync/latch.h"
 
@@ -153,8 +155,26 @@ static void check_member(struct check *c, struct entry *first, struct entry *e,
     if (waiting && e->ticket <= *ticket &&
         !(e->ticket == *ticket && entry_is_of_set(e)))
         check_note(c->report, "I2: entry %x waits out of order", ref);
+    if (!waiting && *ticket != 0 && !entry_is_generic(e))
+        check_note(c->report, "I2: entry %x is held behind a waiter", ref);
     if (waiting)
         *ticket = e->ticket;
+}
+
+/* What the last says of the queue (lock/queue.h). */
+static void check_queue(struct check *c, struct entry *first, uint32_t waiting,
+    bool sets)
+{
+    struct entry *last = queue_last(c->map, first);
+
+    enq_assert(c->t->n_held > 0);
+    if (queue_length(last) != waiting)
+        check_note(c->report,
+            "I4: the ring of entry %x: %u waiting, counted %u",
+            map_ref(c->map, first), queue_length(last), waiting);
+    if (sets && last != NULL && (shm_load(&last->queue) & QUEUE_SETS) == 0)
+        check_note(c->report, "I4: the ring of entry %x: lock sets wait unsaid",
+            map_ref(c->map, first));
 }
 
 /* What the first says of the ring: enough, and it alone (lock/links.h). */
@@ -186,19 +206,24 @@ static void check_modes(struct check *c, struct entry *first, struct entry *e)
 static void check_ring(struct check *c, struct entry *first)
 {
     struct ring ring = ring_from(c->map, first);
+    uint32_t before = c->waiting;
     uint64_t ticket = 0;
+    bool sets = false;
     struct entry *e;
 
     enq_assert(c->t->n_held > 0);
     while ((e = ring_next(&ring)) != NULL) {
         check_member(c, first, e, &ticket);
         check_modes(c, first, e);
+        sets |= entry_is(e, PHASE_WAITING) && entry_is_of_set(e);
     }
-    if (ring.damaged)
+    if (ring.damaged) {
         check_note(c->report, "I2: the ring of entry %x does not close",
             map_ref(c->map, first));
-    else if (!entry_is_generic(first))
+    } else if (!entry_is_generic(first)) {
+        check_queue(c, first, c->waiting - before, sets);
         check_conflicts(c, first);
+    }
 }
 
 /* --- shards --- */
@@ -340,7 +365,7 @@ static int check_gate(struct check *c, struct thread *t, uint32_t number)
     first = at_entry(c->map, gate->head);
     if (first != NULL)
         check_ring(c, first);
-    if (shm_load(&gate->raised) != c->linked - before)
+    if ((shm_load(&gate->raised) & GATE_COUNT) != c->linked - before)
         check_note(c->report, "I4: gate %u: raised %u times for %llu entries",
             number, shm_load(&gate->raised),
             (unsigned long long)(c->linked - before));
@@ -503,6 +528,7 @@ int check_table(struct map *map, struct thread *t, struct check_report *report)
     int rc = 0;
 
     enq_assert(t->n_held == 0);
+    thread_note_inside(t, INSIDE_MANY);
     for (uint32_t i = 0; i < GATES && rc == 0; i++)
         rc = check_gate(&c, t, i);
     for (c.shard = 0; c.shard < SHARDS_ALL && rc == 0; c.shard++)

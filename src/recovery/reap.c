@@ -145,7 +145,7 @@ unsigned reap_dead(struct session *s, struct thread *t)
     enq_assert(t->n_held == 0);
     /* threads first: one may have died inside a latch, or before its session
        began */
-    if (any_dead_thread(map) && recover(map, t) != 0)
+    if (any_dead_thread(map) && recover_noted(map, t) != 0)
         return 0;
     for (uint32_t i = 0; i < map_sessions(map); i++) {
         session_ref_t ref = shm_load_acquire(&map->sessions[i].ref);

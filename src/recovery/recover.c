@@ -1,6 +1,10 @@
 /*
  * recover.c - recovery: what the dead have left (see recover.h).
  *
+ * Nearly always that is one bucket, which its dead thread has noted: it is made
+ * anew from its own links (mend.h), whatever the size of the table. What follows
+ * is for all else: gates, several buckets, a split, a death in here.
+ *
  * No half-made step is finished, and none is undone. In the parts that the dead
  * had latched all that is derived is cleared, and made anew from the entries'
  * states. Each transition stores the state last, so that it does not matter at
@@ -26,8 +30,7 @@
 #include <string.h>
 
 #include "base/point.h"
-#include "lock/ids.h"
-#include "lock/transition.h"
+#include "recovery/relink.h"
 #include "recovery/repair.h"
 #include "store/journal.h"
 #include "store/notify.h"
@@ -86,7 +89,7 @@ bool may_take(const struct map *map, const struct thread *me, uint32_t value)
  * It is the last in the order of ranks: a caller may hold any others. The swap
  * that takes it acquires; partner: the one of recover_unlock(), which releases.
  */
-void recover_lock(struct map *map, struct thread *me)
+bool recover_lock(struct map *map, struct thread *me)
 {
     uint32_t *latch = &map->h->recovery_latch;
 
@@ -97,7 +100,7 @@ void recover_lock(struct map *map, struct thread *me)
 
         if (may_take(map, me, value)) {
             if (shm_cas(latch, &value, me->ref | LATCH_WAITERS))
-                return;
+                return value != 0;
         } else {
             sys.wait(&watch, 1, mono_add_ns(sys.now(), NS_PER_MS));
         }
@@ -111,77 +114,6 @@ void recover_unlock(struct map *map)
 }
 
 /* --- links made anew --- */
-
-/* Keeps a ring in order of arrival (I2): what never waited first, in order of
-   the grants. */
-static bool comes_before(const struct entry *a, const struct entry *b)
-{
-    if (a->ticket != b->ticket)
-        return a->ticket < b->ticket;
-    return a->token < b->token;
-}
-
-/* Into the ring that begins with `first`; returns what it begins with now. From
-   the end: an entry that came later than all before it is in its place at once.
-   The ring was made by this very recovery and is sound; its links are bytes
-   that any process can write, so that the steps are counted nevertheless. */
-static struct entry *ring_insert(const struct map *map, struct entry *first,
-    struct entry *e)
-{
-    struct entry *at = at_entry(map, first->prev);
-    uint32_t left = map->entries_max;
-
-    enq_assert(first != NULL && first != e);
-    while (at != NULL && comes_before(e, at)) {
-        if (at == first) {
-            ring_append(map, first, e); /* before the first: the last's next */
-            return e;
-        }
-        at = left-- == 0 ? NULL : at_entry(map, at->prev);
-    }
-    if (at == NULL)
-        at = at_entry(map, first->prev);
-    if (at != NULL)
-        ring_append(map, at_entry(map, at->next), e);
-    return first;
-}
-
-/* R7, after a death in transition_grant(): the end of the ttl was stored, the
-   state was not, and both ends are one word (due_ns, deadline_ns). So the bypass
-   window would last as long as the ttl, and nobody behind this waiter be granted
-   before. A window that ends later than any does ends now; the others are what
-   they were. A ttl that ends no later does no harm. */
-static void end_window(const struct repair *r, struct entry *e)
-{
-    int64_t longest = r->map->strict ? 0 : WINDOW_MOST_NS;
-
-    if (e->due_ns > mono_add_ns(r->now, longest).ns)
-        shm_store(&e->due_ns, r->now.ns);
-}
-
-/* The first entry of an object that is met founds its ring and is put into the
-   index; the index has to lead to the ring's first, which may be another one
-   after each insertion. */
-static int relink_concrete(struct map *map, struct entry *e)
-{
-    struct spot spot = spot_of(e->name_hash, e->hash);
-    struct entry *first, *now;
-    struct key key;
-
-    if (!entry_key(map, e, &key))
-        return ENQ_ECORRUPT;
-    if (e->ring_modes != 0)
-        shm_store(&e->ring_modes, 0);
-    first = index_find(map, &spot, &key);
-    if (first == NULL) {
-        ring_append(map, NULL, e);
-        return index_add(map, &spot, e);
-    }
-    now = ring_insert(map, first, e);
-    if (now != first && !index_replace(map, &spot, first, now))
-        return ENQ_ECORRUPT;
-    return 0;
-}
 
 /* `raised` is counted in private, and stored once all are linked: see
    set_gates(). Requests that were under way in a wide scope had raised the gate
@@ -198,48 +130,11 @@ static void relink_generic(struct repair *r, struct entry *e)
         shm_store(&e->hash, key_digest(&key, map->hash_seed));
     shm_store(&gate->n_waiting, gate->n_waiting + entry_is(e, PHASE_WAITING));
     r->raised[gate - map->gates]++;
-    if (first == NULL)
+    if (first == NULL || first == e)
         ring_append(map, NULL, e);
     else
         e = ring_insert(map, first, e);
     shm_store(&gate->head, map_ref(map, e));
-}
-
-/* Reads that went before may be of the entry's next use: then its generation
-   has grown. The fence keeps them before the second load of the state; partner:
-   the store that frees the entry, after which others fill it. */
-static bool used_anew(const struct entry *e, uint64_t state)
-{
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    return STATE_GENERATION(shm_load(&e->state)) != STATE_GENERATION(state);
-}
-
-/*
- * Of two with one id, one has run out, and the other came after it.
- *
- * An entry with an id stands still, as all id latches are held. One without may
- * be given back while we look, and be filled for a request with an id.
- */
-static int relink_id(struct map *map, struct entry *e, uint64_t state)
-{
-    struct entry *other;
-    struct spot spot;
-    struct ask ask;
-    bool sound;
-
-    if (e->id_bytes == 0)
-        return 0;
-    sound = entry_ask(map, e, &ask) && spot_of_entry_id(map, e, &spot);
-    if (used_anew(e, state))
-        return 0;
-    if (!sound)
-        return ENQ_ECORRUPT;
-    other = index_find_id(map, &spot, ask.id);
-    if (other == NULL)
-        return index_add(map, &spot, e);
-    if (entry_over(map, other, sys.now()) == ENQ_OK)
-        return 0;
-    return index_replace(map, &spot, other, e) ? 0 : ENQ_ECORRUPT;
 }
 
 /* A bucket under repair stays what it is, as its latch is held: none of its keys
@@ -279,8 +174,6 @@ static bool relink(void *context, struct entry *e, uint64_t state)
     r->rc = relink_id(r->map, e, state);
     if (r->rc != 0 || !noted)
         return r->rc == 0;
-    if (STATE_PHASE(state) == PHASE_WAITING)
-        end_window(r, e);
     if (generic)
         relink_generic(r, e);
     else
@@ -332,19 +225,89 @@ static void set_gates(struct repair *r)
 
 /* Of a bucket the latch itself is the note, as there may be a million: from now
    on it names nobody. A thread that takes over from us finds it so. */
-static bool note_bucket(void *context, uint32_t shard, struct bucket *bucket)
+static void note_bucket(struct repair *r, uint32_t shard, struct bucket *bucket)
 {
-    struct repair *r = context;
-    uint32_t value = shm_load(&bucket->latch);
-
-    if (!r->all && (value == 0 || !dead_holds(r->map, &bucket->latch)))
-        return true;
     if (!r->all)
         shm_swap(&bucket->latch, NOBODY);
     ENQ_POINT("recover.bucket_noted");
     r->needed = true;
     set_bit(r->shards, shard);
+}
+
+static bool look_at_bucket(void *context, uint32_t shard, struct bucket *bucket)
+{
+    struct repair *r = context;
+
+    if (!r->all &&
+        (shm_load(&bucket->latch) == 0 || !dead_holds(r->map, &bucket->latch)))
+        return true;
+    r->whole = true;
+    note_bucket(r, shard, bucket);
     return true;
+}
+
+/* By what the dead have noted (mend.h). The latch has to name the very thread:
+   nobody's, it is what a recovering thread has left that died. */
+static void note_part(struct repair *r, const struct thread_slot *slot,
+    thread_ref_t ref)
+{
+    uint64_t inside = shm_load(&slot->inside);
+    struct part part = {.shard = shard_of_hash(inside)};
+
+    if (inside == INSIDE_MANY)
+        r->everywhere = true;
+    if (inside == INSIDE_MANY || inside == INSIDE_NONE)
+        return;
+    part.bucket = bucket_of_hash(r->map, part.shard, inside);
+    part.in_hand = shm_load(&slot->in_hand);
+    if (part.bucket == NULL ||
+        latch_owner(shm_load_acquire(&part.bucket->latch)) != ref)
+        return;
+    if (&part.bucket->latch == r->wanted)
+        r->wanted = NULL;
+    note_bucket(r, part.shard, part.bucket);
+    if (r->n_parts < PARTS_FEW)
+        r->parts[r->n_parts++] = part;
+    else
+        r->whole = true;
+}
+
+static void note_parts(struct repair *r)
+{
+    for (uint32_t i = 0; i < map_threads(r->map) && !r->everywhere; i++) {
+        const struct thread_slot *slot = &r->map->threads[i];
+        thread_ref_t ref = shm_load_acquire(&slot->ref);
+
+        if (ref != 0 && thread_is_dead(r->map, ref))
+            note_part(r, slot, ref);
+    }
+}
+
+static bool note_latch(struct repair *r, const uint32_t *latch)
+{
+    if (!r->all && !dead_holds(r->map, latch))
+        return false;
+    if (latch == r->wanted)
+        r->wanted = NULL;
+    r->needed = true;
+    return true;
+}
+
+/* Its holder had an entry in hand, or has changed nothing. */
+static void note_id_shard(struct repair *r, uint32_t i)
+{
+    thread_ref_t ref = latch_owner(shm_load_acquire(&r->map->shards[i].latch));
+    const struct thread_slot *slot = at_thread(r->map, ref);
+    ref_t in_hand = shm_load(&slot->in_hand);
+
+    set_bit(r->freed_ids, i - SHARDS);
+    if (r->everywhere || shm_load_acquire(&slot->ref) != ref ||
+        r->n_parts == PARTS_FEW)
+        r->whole = true;
+    else if (mend_id_part(r->map, i, in_hand, &r->parts[r->n_parts]))
+        r->n_parts++;
+    if (!r->all)
+        shm_swap(&r->map->shards[i].latch, NOBODY); /* as note_bucket() does */
 }
 
 /*
@@ -361,23 +324,28 @@ static bool note_bucket(void *context, uint32_t shard, struct bucket *bucket)
 static void note_dead_latches(struct repair *r)
 {
     enq_assert(!r->needed && r->rc == 0);
-    r->grow = r->all || dead_holds(r->map, &r->map->h->grow_latch);
-    r->needed = r->grow;
-    for (uint32_t i = 0; i < GATES; i++) {
-        if (!r->all && !dead_holds(r->map, &r->map->gates[i].latch))
-            continue;
-        r->needed = true;
-        set_bit(r->gates, i);
-    }
+    r->grow = note_latch(r, &r->map->h->grow_latch);
+    for (uint32_t i = 0; i < GATES; i++)
+        if (note_latch(r, &r->map->gates[i].latch)) {
+            set_bit(r->gates, i);
+            r->whole = true;
+        }
+    if (!r->everywhere)
+        note_parts(r);
     for (uint32_t i = 0; i < SHARDS_ALL; i++) {
-        if (i < SHARDS)
-            map_each_bucket(r->map, i, note_bucket, r);
         if (!dead_holds(r->map, &r->map->shards[i].latch))
             continue;
-        r->needed = true;
+        note_latch(r, &r->map->shards[i].latch);
         if (i < SHARDS)
             set_bit(r->freed, i);
+        else
+            note_id_shard(r, i);
     }
+    if (r->wanted != NULL && dead_holds(r->map, r->wanted))
+        r->everywhere = true;
+    for (uint32_t i = 0; i < SHARDS && r->everywhere; i++)
+        map_each_bucket(r->map, i, look_at_bucket, r);
+    r->whole = r->needed && (r->whole || r->grow || r->all);
 }
 
 /*
@@ -492,7 +460,7 @@ static bool rouse(void *context, struct entry *e, uint64_t state)
  * told ENQ_ECORRUPT; the ids', which we hold, get a name that leads here as
  * well.
  */
-static void rebuild(struct repair *r)
+static void rebuild_all(struct repair *r)
 {
     struct map *map = r->map;
 
@@ -501,7 +469,6 @@ static void rebuild(struct repair *r)
     if (r->grow)
         page_recount(map);
     clear_derived(r);
-    r->now = sys.now();
     slab_each(map, relink, r);
     if (r->rc != 0) {
         for (uint32_t i = SHARDS; i < SHARDS_ALL; i++)
@@ -511,7 +478,51 @@ static void rebuild(struct repair *r)
     set_gates(r);
     free_dead_latches(r);
     slab_each(map, rouse, map);
-    thread_count(r->me, COUNT_RECOVERIES);
+}
+
+/* True: it is done, but for those that are to be told. No wide scope may have
+   seen a bucket empty that is not: see clear_derived(). */
+static bool mend_parts(struct repair *r)
+{
+    shm_add(&r->map->h->remade, 1);
+    for (unsigned i = 0; i < r->n_parts; i++)
+        if (mend(r->map, &r->parts[i], &r->roused) != 0)
+            return false;
+    for (unsigned i = 0; i < r->n_parts; i++)
+        if (r->parts[i].shard < SHARDS)
+            free_latch(&r->parts[i].bucket->latch);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        if (bit(r->freed, i))
+            free_shard(r, &r->map->shards[i]);
+    for (uint32_t i = 0; i < ID_SHARDS; i++)
+        if (bit(r->freed_ids, i))
+            free_if_dead_holds(r, &r->map->shards[SHARDS + i].latch);
+    ENQ_POINT("recover.latches_freed");
+    return true;
+}
+
+static void rouse_few(struct repair *r)
+{
+    if (r->roused.n > ROUSED_FEW)
+        slab_each(r->map, rouse, r->map);
+    for (uint32_t i = 0; i < r->roused.n && r->roused.n <= ROUSED_FEW; i++) {
+        struct entry *e = at_entry(r->map, r->roused.refs[i]);
+
+        if (e != NULL)
+            rouse(r->map, e, shm_load(&e->state));
+    }
+}
+
+/* What the dead have noted is little, and costs as much, however large the table
+   is. Without notes, and where they are not enough, each entry is looked at. */
+static void rebuild(struct repair *r)
+{
+    if (!r->whole && mend_parts(r))
+        rouse_few(r);
+    else
+        rebuild_all(r);
+    if (r->rc == 0)
+        thread_count(r->me, COUNT_RECOVERIES);
 }
 
 /* The order is what makes it idempotent. Journals are undone while the latches
@@ -522,7 +533,8 @@ static void rebuild(struct repair *r)
 int repair(struct repair *r)
 {
     enq_assert(!r->needed && r->rc == 0);
-    recover_lock(r->map, r->me);
+    if (recover_lock(r->map, r->me))
+        r->everywhere = true; /* who died has made half of it */
     note_dead_latches(r);
     journal_undo(r->map);
     if (r->needed)
@@ -534,6 +546,16 @@ int repair(struct repair *r)
 }
 
 int recover(struct map *map, struct thread *me)
+{
+    struct repair r = {.map = map,
+        .me = me,
+        .everywhere = me->wanted == NULL,
+        .wanted = me->wanted};
+
+    return repair(&r);
+}
+
+int recover_noted(struct map *map, struct thread *me)
 {
     struct repair r = {.map = map, .me = me};
 

@@ -18,10 +18,16 @@
  * Repairs every part whose latch is held by a dead thread, frees those
  * latches, and the dead threads' slots. `me` may hold latches of its own. Takes
  * the recovery latch, also from a dead recovering thread. Idempotent: it may be
- * killed anywhere and done again. Blocks: 10 ns an entry of the table. Returns:
- * 0. Faults: ENQ_ECORRUPT.
+ * killed anywhere and done again. Blocks: some 0.1 ms, for what the dead have
+ * noted; else 10 ns for each entry of the table. With the latch that `me` is
+ * after (me->wanted) the notes are believed; without, each bucket is looked at.
+ * Returns: 0. Faults: ENQ_ECORRUPT.
  */
 int recover(struct map *map, struct thread *me);
+
+/* The same of what the dead have noted themselves. What else they may have left
+   is recovered by whoever wants its latch: it is not looked for. */
+int recover_noted(struct map *map, struct thread *me);
 
 /* Makes all that is derived anew, whatever threads hold: lockctl doctor
    --fix. */
@@ -30,8 +36,8 @@ int recover_all(struct map *map, struct thread *me);
 /* The recovery latch, which keeps two recovering threads, and two that reap,
    apart. Any other latches may be held. Acquired also from a dead thread, as it
    is: so what is done under it must be such that it can be done again from the
-   start. */
-void recover_lock(struct map *map, struct thread *me);
+   start; true: it was acquired so. */
+bool recover_lock(struct map *map, struct thread *me);
 void recover_unlock(struct map *map);
 
 #endif

@@ -102,9 +102,12 @@ static int take_all_latches(struct map *map, struct thread *me, uint32_t *taken)
    latches are ruined. */
 int recover_all(struct map *map, struct thread *me)
 {
-    struct repair r = {.map = map, .me = me, .all = true};
+    struct repair r = {.map = map, .me = me, .all = true, .everywhere = true};
     uint32_t taken;
-    int rc = take_all_latches(map, me, &taken);
+    int rc;
+
+    thread_note_inside(me, INSIDE_MANY);
+    rc = take_all_latches(map, me, &taken);
 
     if (rc == 0)
         rc = repair(&r);

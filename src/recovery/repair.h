@@ -4,6 +4,7 @@
 #ifndef RECOVERY_REPAIR_H
 #define RECOVERY_REPAIR_H
 
+#include "recovery/mend.h"
 #include "segment/map.h"
 #include "sync/latch.h"
 
@@ -14,14 +15,20 @@
 struct repair {
     struct map *map;
     struct thread *me;
-    bool all;                      /* doctor's orders */
-    bool needed;                   /* a thread died inside a latch */
+    bool all;        /* doctor's orders */
+    bool needed;     /* a thread died inside a latch */
+    bool everywhere; /* each bucket may have the latch of a dead thread */
+    bool whole;      /* all entries are looked at: see rebuild() */
+    const uint32_t *wanted; /* `me` is after this latch, which is to be found */
+    struct part parts[PARTS_FEW]; /* else: the buckets that were noted */
+    unsigned n_parts;
+    struct roused roused;
     bool grow;                     /* of the pages: to be counted anew */
     uint64_t shards[BITS(SHARDS)]; /* with buckets to be made anew */
     uint64_t freed[BITS(SHARDS)];  /* whose own latch is to be freed */
+    uint64_t freed_ids[BITS(ID_SHARDS)];
     uint64_t gates[BITS(GATES)];
     uint32_t raised[GATES]; /* what they shall be */
-    mono_t now;             /* when it began to link them anew */
     int rc;
 };
 

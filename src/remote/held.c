@@ -192,7 +192,8 @@ void held_gone(struct remote *r, enq_handle handle, int result,
 
     pthread_mutex_lock(&all->mutex);
     h = find(all, handle);
-    if (h != NULL && h->result == ENQ_OK) {
+    if (h != NULL && h->result == ENQ_OK &&
+        !(h->leaving && result == ENQ_NOTHELD)) {
         put_name(h->taker, owner);
         go(all, h, result);
         trim(all);
@@ -289,6 +290,18 @@ void held_confirm(struct remote *r, enq_handle handle)
     h = find(&r->held, handle);
     if (h != NULL)
         set_suspect(&r->held, h, false);
+    pthread_mutex_unlock(&r->held.mutex);
+}
+
+void held_leave(struct remote *r, enq_handle handle, uint64_t token,
+    bool leaves)
+{
+    struct held *h;
+
+    pthread_mutex_lock(&r->held.mutex);
+    h = find(&r->held, handle);
+    if (h != NULL && (token == 0 || token == h->token))
+        h->leaving = leaves;
     pthread_mutex_unlock(&r->held.mutex);
 }
 

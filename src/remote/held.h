@@ -29,6 +29,8 @@ struct held {
     int64_t ttl_ms;
     uint8_t on_death;
     bool suspect; /* its session may have been over since it was asked for */
+    bool leaving; /* it is being given back: that there is no such lock is then
+                     for the answer to that to say */
     int result;   /* ENQ_OK: it is ours; else why not */
     char asker[ENQ_OWNER_BYTES]; /* owner that waits for it */
     char taker[ENQ_OWNER_BYTES]; /* its owner since we lost it */
@@ -88,6 +90,9 @@ void held_promoted(struct remote *r, enq_handle handle, uint64_t token);
  */
 bool held_look(struct remote *r, enq_handle handle, int *result);
 bool held_has(struct remote *r, enq_handle handle, uint64_t token);
+/* It is about to be given back; false: it was not, by what we know. */
+void held_leave(struct remote *r, enq_handle handle, uint64_t token,
+    bool leaves);
 /* The bridge has said that it is ours. */
 void held_confirm(struct remote *r, enq_handle handle);
 

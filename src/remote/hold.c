@@ -69,10 +69,15 @@ static void take_unlock(struct remote *r, struct pending *c,
 int remote_unlock(struct remote *r, enq_handle handle, uint64_t token)
 {
     struct pending *c = begin(OP_UNLOCK, handle, token);
+    int rc;
 
     if (c != NULL)
         c->take = take_unlock;
-    return finish(r, c);
+    held_leave(r, handle, token, true);
+    rc = finish(r, c);
+    if (rc < 0) /* nobody knows */
+        held_leave(r, handle, token, false);
+    return rc;
 }
 
 struct given {

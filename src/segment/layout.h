@@ -8,6 +8,7 @@
  *	SEG_SHARDS      shards            SHARDS_ALL x 64 B
  *	SEG_DIRS        their segments    SHARDS_ALL x 512 B
  *	SEG_OWNERS      owners that wait  OWNER_HASHES x 4 B
+ *	SEG_LISTINGS    lists of a name   LISTINGS x 4,160 B
  *	SEG_BUCKETS       first segments    SHARDS_ALL x a quarter of a page
  *	h->pages_at     page directory    pages_max x 8 B       (sparse)
  *	h->arena_at     pages             pages_max x 4 KiB     (sparse)
@@ -48,7 +49,7 @@
 #include "enq.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x314b434f4c514e45) /* "ENQLOCK1" */
-#define LAYOUT_VERSION 13
+#define LAYOUT_VERSION 15
 
 #define PAGE_BYTES 4096u /* of ours; the kernel's may be larger */
 #define UNIT_BYTES 64u
@@ -61,7 +62,11 @@
 #define ID_SHARDS 16u /* of ids that callers brought */
 #define SHARDS_ALL (SHARDS + ID_SHARDS)
 
-#define OWNER_HASHES 65536u /* hashes of owners, counted while they wait */
+#define OWNER_HASHES 131072u /* hashes of owners, counted while they wait */
+
+#define LISTINGS 2u /* lists of a name at once that keep nobody waiting */
+#define LIST_CELLS_A_SHARD 128u
+#define LIST_CELLS (SHARDS * LIST_CELLS_A_SHARD)
 
 #define BUCKET_SLOTS 8u
 #define BUCKETS_PER_SEGMENT (PAGE_BYTES / 64u)
@@ -202,17 +207,24 @@ struct thread_slot {
     thread_ref_t ref;     /* TRUE: the thread that uses it; 0 = free */
     uint32_t generation;  /* of the last use */
     thread_ref_t keeper;  /* TRUE: its process's helper thread, or 0 */
-    uint32_t pad[3];
-    uint64_t counts[COUNTERS]; /* written by its thread only; of a free slot:
-                                  its last one's */
+    session_ref_t set_of; /* TRUE while `set` is: the set's session */
     uint64_t waiting; /* hint: handle of its own request that waits, or is about
                          to; for the wait-for graph (wait_graph.h) */
-    uint64_t set;     /* TRUE: ticket of the lock set that it is taking, under
+    uint64_t counts[COUNTERS]; /* written by its thread only; of a free slot:
+                                  its last one's */
+    uint64_t set;    /* TRUE: ticket of the lock set that it is taking, under
                          all latches; 0 = none. See store/journal.h */
-    session_ref_t set_of; /* TRUE while `set` is: the set's session */
-    uint32_t pad1;
+    uint64_t inside; /* the bucket whose latch it may hold: INSIDE_... */
+    ref_t in_hand;   /* the entry that it may have taken out of its ring */
+    uint32_t pad;
     struct process process; /* TRUE */
 };
+
+/* thread_slot.inside: a hash that leads to the bucket; or one of these. Stored
+   before any latch of a bucket is acquired, and read when its thread is dead
+   (recovery/mend.h). */
+#define INSIDE_NONE 0
+#define INSIDE_MANY UINT64_MAX /* nobody has noted which, or how many */
 
 #define NOTIFICATIONS_KEPT 14
 
@@ -251,12 +263,28 @@ struct session_slot {
  */
 struct gate {
     uint32_t latch;
-    uint32_t raised;    /* DERIVED: generic entries, and requests under way */
+    uint32_t raised;    /* DERIVED: generic entries, and requests under way;
+                           | GATE_LISTED() */
     ref_t head;         /* DERIVED: its generic entries, in a ring */
     uint32_t n_waiting; /* DERIVED: of these */
     uint64_t token;     /* at least that of its generic grants */
     uint32_t n_queued;  /* requests of its names that wait, or more; atomic */
     uint32_t spare[9];
+};
+
+/* In `raised`, hints: a list of one of the gate's names is made by that listing.
+   Lost by a recovery, which the list finds out. */
+#define GATE_LISTED(listing) (0x80000000u >> (listing))
+#define GATE_COUNT (0x80000000u / (1u << (LISTINGS - 1)) - 1)
+
+/* A list of one name that is being made: which cells have changed since it
+   looked there. A cell is what so many bits of a key's hash have in common, its
+   shard and the end of its bucket's number. See lock/listing.h. */
+struct listing {
+    thread_ref_t by; /* whose it is; 0 = free, or a dead thread's: the same */
+    uint32_t gate;   /* that may have its GATE_LISTED() */
+    uint32_t pad[14];
+    uint64_t cells[LIST_CELLS / 64]; /* hint: too many cost a look */
 };
 
 /* Of keys: the latch guards the number of its buckets, and each bucket has a
@@ -394,8 +422,12 @@ struct entry {
         uint64_t witness; /* waiting, of none: hint, see conflict_is_known() */
     };
     union {
-        int64_t deadline_ns; /* held: end of its ttl; INT64_MAX = none */
-        int64_t due_ns;      /* waiting: end of its bypass window (R7) */
+        int64_t deadline_ns;    /* held: end of its ttl; INT64_MAX = none */
+        struct {                /* waiting: */
+            uint32_t window_ns; /* from since_ns on: its bypass window (R7) */
+            uint32_t queue; /* DERIVED: the last of its ring's queue: how many
+                               wait there, | QUEUE_SETS */
+        };
     };
     int64_t since_ns; /* granted, or queued while waiting; or GONE since */
     union {
@@ -445,6 +477,8 @@ struct entry {
 #define ENTRY_FOR_OTHERS (ENTRY_PEER | ENTRY_HEIR)
 #define HEIR_BIT (UINT64_C(1) << 63)
 
+#define QUEUE_SETS 0x80000000u /* some of them may be of lock sets */
+
 #define RING_HOLDS(mode) (1u << (mode))
 #define RING_MIXED 0x80u /* of more than one owner */
 
@@ -457,7 +491,8 @@ struct entry {
 #define SEG_SHARDS (SEG_GATES + GATES * sizeof(struct gate))
 #define SEG_DIRS (SEG_SHARDS + SHARDS_ALL * sizeof(struct shard))
 #define SEG_OWNERS (SEG_DIRS + SHARDS_ALL * sizeof(struct shard_dir))
-#define SEG_BUCKETS_RAW (SEG_OWNERS + OWNER_HASHES * sizeof(uint32_t))
+#define SEG_LISTINGS (SEG_OWNERS + OWNER_HASHES * sizeof(uint32_t))
+#define SEG_BUCKETS_RAW (SEG_LISTINGS + LISTINGS * sizeof(struct listing))
 #define SEG_BUCKETS                                                            \
     ((SEG_BUCKETS_RAW + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES)
 #define SEG_FIXED_END (SEG_BUCKETS + (uint64_t)SHARDS_ALL * BUCKETS_FIRST * 64)
@@ -477,6 +512,9 @@ LAYOUT_ASSERT(sizeof(struct process) == 40);
 LAYOUT_ASSERT(sizeof(struct session_slot) == 256);
 LAYOUT_ASSERT(offsetof(struct session_slot, notifications) == 128);
 LAYOUT_ASSERT(sizeof(struct gate) == 64);
+LAYOUT_ASSERT(sizeof(struct listing) == 4160);
+LAYOUT_ASSERT(GATE_COUNT > SLOTS_MAX &&
+    (GATE_COUNT & GATE_LISTED(LISTINGS - 1)) == 0);
 LAYOUT_ASSERT(sizeof(struct shard) == 64);
 LAYOUT_ASSERT(sizeof(struct bucket) == 64);
 LAYOUT_ASSERT(offsetof(struct bucket, tag) % 16 == 0); /* one vector */

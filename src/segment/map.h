@@ -39,6 +39,7 @@ struct map {
     struct shard *shards;
     struct shard_dir *dirs;
     uint32_t *owners; /* hint: at least so many wait, by hash of their owner */
+    struct listing *listings;
     struct bucket *buckets; /* the first segments */
     struct page_info *pages;
     const struct mode_table *modes;
@@ -231,6 +232,32 @@ static inline struct bucket *at_bucket(const struct map *map, uint32_t shard,
             at >= map->arena_at + (uint64_t)map_pages_ready(map) * PAGE_BYTES))
         return NULL;
     return (struct bucket *)map_at(map, at) + i % BUCKETS_PER_SEGMENT;
+}
+
+/* Which shard a key is of. Bucket and tag use other bits of the same hash: see
+   store/index.h. */
+static inline uint32_t shard_of_hash(uint64_t hash)
+{
+    return (uint32_t)hash % SHARDS;
+}
+
+/* Linear hashing: of n buckets, 2^k <= n < 2^(k+1), the first n - 2^k have been
+   split and are told apart by one bit more of the hash. A number that does not
+   exist yet is that of the bucket which has not been split. */
+HOT uint32_t bucket_number(uint64_t hash, uint32_t n_buckets)
+{
+    uint32_t mask = UINT32_MAX >> __builtin_clz((n_buckets - 1) | 1);
+    uint32_t h = (uint32_t)(hash >> 8), i = h & mask;
+
+    return i < n_buckets ? i : h & (mask >> 1);
+}
+
+HOT struct bucket *bucket_of_hash(const struct map *map, uint32_t shard,
+    uint64_t hash)
+{
+    uint32_t n = shard_buckets(&map->shards[shard]);
+
+    return n == 0 ? NULL : at_bucket(map, shard, bucket_number(hash, n));
 }
 
 /* Each bucket that the shard's segments hold, not those in use only: a thread

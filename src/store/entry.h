@@ -132,6 +132,12 @@ bool entry_owned_by(const struct map *map, const struct entry *e,
 uint64_t entry_owner_hash(const struct map *map, const struct entry *e);
 uint64_t ask_owner_hash(const struct map *map, const struct ask *ask);
 
+/* Until when this waiter may be overtaken (R7). */
+static inline mono_t entry_due(const struct entry *e)
+{
+    return mono_add_ns((mono_t){e->since_ns}, e->window_ns);
+}
+
 /* The number for which it was adopted (enq_adopt_for); 0: none was given.
    ENTRY_HEIR is loaded first (acquire): where it is set, `ticket` holds it. */
 static inline uint64_t entry_heir(const struct entry *e)
@@ -209,13 +215,7 @@ static inline bool entry_is_generic(const struct entry *e)
     return e->generic != 0;
 }
 
-/* Which shard and which gate guard a key. Index and tags use other bits of the
-   same hashes: see index.h. */
-static inline uint32_t shard_of_hash(uint64_t hash)
-{
-    return (uint32_t)hash % SHARDS;
-}
-
+/* Which gate guards a key of this name: see index.h for the bits of the hashes. */
 static inline uint32_t gate_of_hash(uint32_t name_hash)
 {
     return (name_hash >> 8) % GATES;

@@ -143,6 +143,7 @@ void index_grow(struct map *map, struct thread *t, uint32_t number)
     wanted = buckets_wanted(map, number);
     if (wanted > buckets_in(shm_load(&shard->n_segments)))
         page_add_segment(map, t, number);
+    thread_note_inside(t, INSIDE_MANY); /* what a split moves is nowhere */
     if (latch_acquire(t, &shard->latch,
             is_of_ids(number) ? RANK_ID : RANK_SHARD) != 0)
         return;
@@ -152,4 +153,5 @@ void index_grow(struct map *map, struct thread *t, uint32_t number)
         split(map, t, number, &moved))
         continue;
     latch_release(t, &shard->latch);
+    thread_note_inside(t, INSIDE_NONE);
 }

@@ -98,6 +98,7 @@ int spot_latch(struct map *map, struct thread *t, struct spot *spot)
                 return rc;
             continue;
         }
+        thread_note_inside(t, spot->hash);
         if (!latch_try(t, &spot->bucket->latch, RANK_BUCKET)) {
             note_contention(map, spot);
             rc = latch_acquire(t, &spot->bucket->latch, RANK_BUCKET);
@@ -284,11 +285,13 @@ static bool replace_spilled(struct map *map, const struct spot *spot,
             return false;
         link = spill_of(spot->shard, e);
     }
-    shm_store(link, *spill_of(spot->shard, was));
-    if (now != NULL) {
-        shm_store(spill_of(spot->shard, now), *link);
-        shm_store(link, map_ref(map, now));
+    if (now == NULL) {
+        shm_store(link, *spill_of(spot->shard, was));
+        return true;
     }
+    /* in this order the object is in the chain all the time (recovery/mend.h) */
+    shm_store(spill_of(spot->shard, now), *spill_of(spot->shard, was));
+    shm_store(link, map_ref(map, now));
     return true;
 }
 

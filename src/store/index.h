@@ -84,25 +84,6 @@ struct spot spot_of_id(const struct map *map, const char *id, size_t bytes);
 bool spot_of_entry_id(const struct map *map, const struct entry *e,
     struct spot *spot);
 
-/* Linear hashing: of n buckets, 2^k <= n < 2^(k+1), the first n - 2^k have been
-   split and are told apart by one bit more of the hash. A number that does not
-   exist yet is that of the bucket which has not been split. */
-HOT uint32_t bucket_number(uint64_t hash, uint32_t n_buckets)
-{
-    uint32_t mask = UINT32_MAX >> __builtin_clz((n_buckets - 1) | 1);
-    uint32_t h = (uint32_t)(hash >> 8), i = h & mask;
-
-    return i < n_buckets ? i : h & (mask >> 1);
-}
-
-HOT struct bucket *bucket_of_hash(const struct map *map, uint32_t shard,
-    uint64_t hash)
-{
-    uint32_t n = shard_buckets(&map->shards[shard]);
-
-    return n == 0 ? NULL : at_bucket(map, shard, bucket_number(hash, n));
-}
-
 /* How many buckets a shard is to have for the threads that are attached, so
    that hardly any two meet in one. */
 #define BUCKETS_A_THREAD 128u
@@ -146,8 +127,10 @@ int spot_mend(struct map *map, const struct spot *spot);
  */
 HOT bool spot_latch_try(struct map *map, struct thread *t, struct spot *spot)
 {
-    if (unlikely(!spot_look_up(map, spot)) ||
-        unlikely(!latch_try(t, &spot->bucket->latch, RANK_BUCKET)))
+    if (unlikely(!spot_look_up(map, spot)))
+        return false;
+    thread_note_inside(t, spot->hash);
+    if (unlikely(!latch_try(t, &spot->bucket->latch, RANK_BUCKET)))
         return false;
     if (likely(spot_is_current(map, spot)))
         return true;
@@ -211,20 +194,26 @@ HOT int index_add(struct map *map, struct spot *spot, struct entry *e)
 
 /* The object's first entry is `now` instead of `was`; or the object is no more
    (`now` NULL), the usual case of an unlock, which is done here. False: `was`
-   was not found; the segment is damaged. */
-HOT bool index_replace(struct map *map, struct spot *spot, struct entry *was,
-    struct entry *now)
+   was not found; the segment is damaged. `ref`: that of `was`. */
+HOT bool index_replace_at(struct map *map, struct spot *spot, struct entry *was,
+    ref_t ref, struct entry *now)
 {
     struct bucket *bucket = bucket_of(map, spot);
     unsigned set = bucket == NULL ? 0 : bucket_slots(bucket, spot->tag), i;
 
     i = (unsigned)__builtin_ctz(set | 1u << BUCKET_SLOTS);
     if (unlikely(now != NULL || i == BUCKET_SLOTS || bucket->more != 0 ||
-            bucket->ref[i] != map_ref(map, was)))
+            bucket->ref[i] != ref))
         return index_replace_slow(map, spot, was, now);
     shm_store(&bucket->tag[i], 0);
     shm_store(&bucket->ref[i], 0);
     return true;
+}
+
+HOT bool index_replace(struct map *map, struct spot *spot, struct entry *was,
+    struct entry *now)
+{
+    return index_replace_at(map, spot, was, map_ref(map, was), now);
 }
 
 /* For grow.c: the object whose first entry is `e` into its bucket, a slot or
@@ -271,9 +260,10 @@ void ring_append(const struct map *map, struct entry *first, struct entry *e);
    caller mends what led to it (index_replace, gate.head). */
 struct entry *ring_remove_slow(const struct map *map, struct entry *e);
 
-HOT struct entry *ring_remove(const struct map *map, struct entry *e)
+/* `ref`: that of `e`, which its callers know. */
+HOT struct entry *ring_remove(const struct map *map, struct entry *e, ref_t ref)
 {
-    return likely(e->next == map_ref(map, e)) ? NULL : ring_remove_slow(map, e);
+    return likely(e->next == ref) ? NULL : ring_remove_slow(map, e);
 }
 
 #endif

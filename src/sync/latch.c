@@ -84,7 +84,7 @@ int latch_acquire_slow(struct thread *me, uint32_t *latch)
     uint32_t mine = me->ref;
     bool slept = false;
 
-    enq_assert(!latch_held(me, latch));
+    enq_assert(!holds_latch(me, latch));
     thread_count(me, COUNT_CONTENDED);
     for (;;) {
         uint32_t value = shm_load(latch);
@@ -100,7 +100,12 @@ int latch_acquire_slow(struct thread *me, uint32_t *latch)
             spins--;
             caa_cpu_relax();
         } else if (thread_is_dead(me->map, latch_owner(value))) {
-            int rc = shm_load(latch) == value ? hooks.recover(me->map, me) : 0;
+            int rc = 0;
+
+            me->wanted = latch;
+            if (shm_load(latch) == value)
+                rc = hooks.recover(me->map, me);
+            me->wanted = NULL;
             if (rc != 0)
                 return rc;
         } else {
@@ -140,9 +145,4 @@ void latch_rank_pop(struct thread *me, const uint32_t *latch)
         me->held_rank[i - 1] = me->held_rank[i];
     }
     me->n_held--;
-}
-
-bool latch_held(const struct thread *me, const uint32_t *latch)
-{
-    return latch_owner(shm_load(latch)) == me->ref;
 }

@@ -46,7 +46,6 @@ int latch_acquire_slow(struct thread *me, uint32_t *latch);
    debug builds push and pop. */
 void latch_rank_push(struct thread *me, const uint32_t *latch, enum rank rank);
 void latch_rank_pop(struct thread *me, const uint32_t *latch);
-bool latch_held(const struct thread *me, const uint32_t *latch);
 
 /*
  * For enq_assert() only: has this thread acquired the latch? Of its own record,

@@ -57,6 +57,25 @@ static bool keep_bucket(void *context, uint32_t shard, struct bucket *bucket)
     return true;
 }
 
+/* The only bucket that a dead thread can have left latched; unless it has not
+   said which. A note that is out of date keeps nothing. */
+static bool keep_inside(struct dead *d)
+{
+    for (uint32_t i = 0; i < map_threads(d->map); i++) {
+        uint64_t inside = shm_load(&d->map->threads[i].inside);
+        struct bucket *bucket;
+
+        if (!is_noted(d, i))
+            continue;
+        if (inside == INSIDE_MANY)
+            return false;
+        bucket = bucket_of_hash(d->map, shard_of_hash(inside), inside);
+        if (bucket != NULL)
+            keep_bucket(d, 0, bucket);
+    }
+    return true;
+}
+
 /* Loaded after the threads were seen to be dead: they have taken no latch since
    then. A latch that is freed meanwhile only keeps one slot too many. */
 static void keep_named(struct dead *d)
@@ -65,10 +84,11 @@ static void keep_named(struct dead *d)
 
     for (uint32_t i = 0; i < GATES; i++)
         keep(d, latch_owner(shm_load_acquire(&map->gates[i].latch)));
-    for (uint32_t i = 0; i < SHARDS_ALL; i++) {
+    for (uint32_t i = 0; i < SHARDS_ALL; i++)
         keep(d, latch_owner(shm_load_acquire(&map->shards[i].latch)));
-        map_each_bucket(map, i, keep_bucket, d);
-    }
+    if (!keep_inside(d))
+        for (uint32_t i = 0; i < SHARDS; i++)
+            map_each_bucket(map, i, keep_bucket, d);
     keep(d, latch_owner(shm_load_acquire(&map->h->grow_latch)));
     keep(d, latch_owner(shm_load_acquire(&map->h->recovery_latch)));
 }

@@ -127,6 +127,8 @@ static int slot_claim(struct map *map, uint32_t i)
     life_of(map, &slot->process);
     shm_store(&slot->waiting, 0);
     shm_store(&slot->set, 0);
+    shm_store(&slot->inside, INSIDE_NONE);
+    shm_store(&slot->in_hand, 0);
     shm_store_release(&slot->ref, generation << THREAD_BITS | i);
     return 0;
 }

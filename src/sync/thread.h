@@ -47,6 +47,8 @@ struct thread {
     unsigned n_wakes;
     struct entry *wakes[WAKES_MAX];
 
+    const uint32_t *wanted; /* the latch of a dead thread that it is after */
+
     /* The magazine last used, and those of all sessions (store/slab.h). */
     uint64_t magazine_of;
     struct magazine *magazine;
@@ -100,6 +102,19 @@ void thread_leave(struct map *map);
 /* The same for every map that has no attachment left: a thread that lives on
    must not keep segments mapped that nobody uses. */
 void thread_leave_idle(void);
+
+/* For recovery, should the thread die: before a latch is acquired, and before
+   an entry that is live is taken out of its ring. The stores are in the thread's
+   own slot, and stay there: what is out of date is found to be (recovery/mend.h). */
+static inline void thread_note_inside(struct thread *t, uint64_t where)
+{
+    shm_store(&t->slot->inside, where);
+}
+
+static inline void thread_note_in_hand(struct thread *t, ref_t entry)
+{
+    shm_store(&t->slot->in_hand, entry);
+}
 
 /* The thread's own counter, in its own slot: a load and a store, no atomic
    addition. Readers add up all slots and header.retired, without order. */

@@ -16,6 +16,7 @@
 
 #include <limits.h>
 
+#include "lock/queue.h"
 #include "sync/hooks.h"
 #include "sync/life.h"
 
@@ -122,6 +123,10 @@ struct watcher {
     const struct entry *self;
 };
 
+/* In a narrow scope, of so many ahead. Who waits behind another leaves deaths
+   further ahead to that one: its grant scan is for all. */
+#define NEAR_AHEAD 8
+
 /* Two waiters are kept. `ahead` is the last before this one of all that
    overlap: it will look at what time brings before this one needs to. `before`
    is the last of those that conflict: its going may let this one go
@@ -153,6 +158,28 @@ static bool see_blocker(void *context, struct entry *e)
         watch_holder(b, w->s, e, own);
     }
     return true;
+}
+
+/* From the nearest on, if the queue is that of one key. Of lock sets each is
+   seen, as what they wait for besides is not known here. */
+static int see_queue(struct watcher *w)
+{
+    const struct map *map = w->s->map;
+    struct entry *first = scope_object(w->s, &w->ask->key), *last, *e;
+    uint32_t left = map->entries_max;
+
+    enq_assert(!w->s->wide && scope_is_entered(w->s));
+    last = first == NULL ? NULL : queue_last(map, first);
+    if (last == NULL)
+        return ENQ_ECORRUPT;
+    if ((shm_load(&last->queue) & QUEUE_SETS) == 0)
+        left = NEAR_AHEAD;
+    for (e = queue_ahead(map, w->self); e != NULL && e != w->self && left > 0;
+         e = queue_ahead(map, e), left--)
+        see_blocker(w, e);
+    if (e != NULL && e != w->self)
+        w->b->n_ahead = queue_length(last); /* or fewer */
+    return 0;
 }
 
 void blockers_begin(struct blockers *b, mono_t deadline)
@@ -187,7 +214,9 @@ int blockers_add(struct blockers *b, struct scope *s, const struct ask *ask,
     int rc;
 
     enq_assert(b->own > 0 && scope_is_entered(s));
-    rc = scope_visit(s, &ask->key, see_blocker, &w);
+    rc = scope_visit_held(s, &ask->key, see_blocker, &w);
+    if (rc == 0 && !s->wide)
+        rc = see_queue(&w);
     if (b->ahead != NULL)
         watch_waiter(b, s->map, b->ahead);
     if (b->before != NULL && b->before->session != b->ahead->session)
@@ -196,7 +225,7 @@ int blockers_add(struct blockers *b, struct scope *s, const struct ask *ask,
     b->far = b->n_ahead >= FAR_AHEAD && !s->wide && !b->behind_set &&
         sys_has_waitv();
     if (!b->far && !scope_is_due(s, self))
-        b->until = mono_min(b->until, (mono_t){self->due_ns});
+        b->until = mono_min(b->until, entry_due(self));
     if (b->dead)
         b->until = (mono_t){0}; /* look again at once, when it is reported */
     return rc;

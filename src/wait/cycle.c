@@ -19,6 +19,8 @@
 
 #include "base/why.h"
 #include "lock/pin.h"
+#include "lock/queue.h"
+#include "lock/transition.h"
 #include "rules/spec.h"
 #include "wait/wait_graph.h"
 
@@ -215,15 +217,6 @@ static void search_end(struct search *x)
 
 /* --- is it worth a search? --- */
 
-/* May an owner with this hash wait? Many owners share a count, and a death can
-   leave it too high (transition_waits_of()): so true is a guess that costs a
-   search. A request is counted before it is in the queue. */
-static bool waits(const struct map *map, uint64_t owner)
-{
-    return owner != 0 &&
-        shm_load(&map->owners[owner >> 1 & (OWNER_HASHES - 1)]) > 0;
-}
-
 /* What one visit of the own key tells (see_worth()). */
 struct worth {
     struct scope *s;
@@ -252,8 +245,36 @@ static bool see_worth(void *context, struct entry *e)
     }
     w->yes = w->set || (w->queue && (w->own || w->s->wide)) ||
         (!same && entry_is(e, PHASE_HELD) &&
-            waits(w->s->map, entry_owner_hash(w->s->map, e)));
+            transition_owner_waits(w->s->map, entry_owner_hash(w->s->map, e),
+                0)); /* a guess: a search tells */
     return !w->yes;
+}
+
+/* In a narrow scope, where no lock set waits: of those ahead one of another owner
+   is enough. */
+static int see_key(struct worth *w, struct entry *self)
+{
+    const struct map *map = w->s->map;
+    struct entry *first, *last, *e = self;
+    int rc;
+
+    enq_assert(scope_is_entered(w->s));
+    if (w->s->wide)
+        return scope_visit(w->s, &w->ask->key, see_worth, w);
+    first = scope_object(w->s, &w->ask->key);
+    last = first == NULL ? NULL : queue_last(map, first);
+    if (last == NULL)
+        return ENQ_ECORRUPT;
+    if ((shm_load(&last->queue) & QUEUE_SETS) != 0)
+        return scope_visit(w->s, &w->ask->key, see_worth, w);
+    rc = scope_visit_held(w->s, &w->ask->key, see_worth, w);
+    for (uint32_t left = map->entries_max; left > 0 && w->own; left--) {
+        e = w->queue || w->yes ? NULL : queue_ahead(map, e);
+        if (e == NULL)
+            break;
+        see_worth(w, e);
+    }
+    return rc;
 }
 
 /* Of one key: does an owner with something in the way wait itself? *waiter
@@ -274,7 +295,7 @@ static int look_if_worth_it(struct session *s, struct thread *t,
     if (!entry_ask(s->map, g.e, &ask))
         rc = ENQ_ECORRUPT;
     else if (STATE_PHASE(g.state) == PHASE_WAITING && ask.owner_bytes > 1)
-        rc = scope_visit(&g.scope, &ask.key, see_worth, &w);
+        rc = see_key(&w, g.e);
     *waiter = wait_graph_next(s->map, g.e);
     scope_leave(&g.scope);
     *yes = w.yes;

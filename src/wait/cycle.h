@@ -29,7 +29,7 @@
  * be, and the older one has to wait anew.
  *
  * Nearly always no owner that is in the way waits itself: owners that wait are
- * counted by their hashes (map.owners, transition_waits_of()), and where those
+ * counted by their hashes (map.owners, transition_owner_waits()), and where those
  * counts are 0 the search ends before it begins. It costs a look at the own
  * key, as a waiter's looks do.
  *

@@ -72,10 +72,13 @@ struct askers {
     const struct map *map;
     const struct entry *held;
     struct entry *first;
+    bool wide;
 };
 
 /* Of those that want this lock the earliest: the tickets are the order of
-   arrival, and in a wide scope the visit is not in that order. */
+   arrival. In a wide scope the visit is not in that order; in a narrow one it
+   is, and ends with the first: the queue may be 100,000 long, and each of it
+   will hold the lock once. */
 static bool see_first(void *context, struct entry *e)
 {
     struct askers *x = context;
@@ -84,7 +87,7 @@ static bool see_first(void *context, struct entry *e)
     if (conflict_wants(x->map, e, x->held) &&
         (x->first == NULL || e->ticket < x->first->ticket))
         x->first = e;
-    return true;
+    return x->wide || x->first == NULL;
 }
 
 /* The owner that waits longest: empty if it has left by now. The event is taken
@@ -93,7 +96,7 @@ static bool see_first(void *context, struct entry *e)
 static void tell_waiter(struct session *s, struct thread *t, enq_handle handle,
     char owner[ENQ_OWNER_BYTES])
 {
-    struct askers x = {s->map, NULL, NULL};
+    struct askers x = {.map = s->map};
     struct ask ask;
     struct pin g;
 
@@ -101,8 +104,9 @@ static void tell_waiter(struct session *s, struct thread *t, enq_handle handle,
     if (pin_take(&g, s, t, handle, 0) != ENQ_OK)
         return;
     x.held = g.e;
+    x.wide = g.scope.wide;
     if (entry_ask(s->map, g.e, &ask) &&
-        scope_visit(&g.scope, &ask.key, see_first, &x) == 0 &&
+        queue_visit(&g.scope, &ask.key, see_first, &x) == 0 &&
         x.first != NULL && entry_ask(s->map, x.first, &ask))
         memcpy(owner, ask.owner, ask.owner_bytes);
     scope_leave(&g.scope);
@@ -179,9 +183,10 @@ static void take_held(struct session *s, struct thread *t, struct entry *e,
     enq_assert(t->n_held == 0);
     n->token = shm_load(&e->token);
     if ((state & (STATE_ASKED | STATE_TOLD)) == STATE_ASKED) {
-        *next = mono_min(*next, now);
-        if (!mark(e, state, STATE_TOLD))
-            return; /* it has changed: look again */
+        if (!mark(e, state, STATE_TOLD)) {
+            *next = now; /* it has changed: look at all again */
+            return;
+        }
         n->kind = LOCK_EVENT_ASKED;
         tell_waiter(s, t, n->handle, n->owner);
     } else if ((state & STATE_NEAR) != 0 || mono_is_never(near)) {

@@ -341,6 +341,7 @@ unsigned point_number(const struct point *p);
 void points_begin(void);
 bool point_is_new(unsigned number);
 unsigned points_missing(void);
+void points_print_missing(void);
 /* False: one was not reached, and no reason is given; or one was, after all. */
 bool points_report(void);
 

@@ -263,6 +263,8 @@ static void reach_points(void)
     points_only = true;
     for (unsigned i = 0; i < ROUNDS && points_missing() > 0; i++) {
         printf("round %u: %u points to reach\n", i, points_missing());
+        if (i > 2)
+            points_print_missing();
         play_round(i);
     }
     points_only = false;

@@ -150,6 +150,14 @@ unsigned points_missing(void)
     return n;
 }
 
+void points_print_missing(void)
+{
+    for (unsigned i = 0; i < n_points(); i++)
+        if (number_of[i] == i && point_is_new(i) && !excepted[i] &&
+            !of_pairs[i])
+            printf("  %s\n", name_at(i));
+}
+
 bool points_report(void)
 {
     unsigned names = 0, reached = 0, missed = 0;

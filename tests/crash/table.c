@@ -139,6 +139,7 @@ static const struct op ops[] = {
     {"unlock-id", "+Xai", "-0", "", "eg", "", 0, 0, STAGE_USUAL},
     {"unlock-large", "+XaL", "-0", "", "e", "", 0, 0, STAGE_USUAL},
     {"unlock-spilled", "+Xa;$12", "-0", "", "e", "", 0, 0, STAGE_USUAL},
+    {"unlock-spilled-first", "+Sx;+Sx", "-0", "", "lL", "", 0, 0, STAGE_USUAL},
     {"unlock-wide", "+X@", "-0", "", "eg", "", 0, 0, STAGE_USUAL},
     {"unlock-wide-keep", "+X@k", "-0", "Xa", "eg", "X@", 0, 0, STAGE_USUAL},
     {"unlock-another", "", "U", "", "hqwWGQT", "", 0, OP_HURTS, STAGE_USUAL},

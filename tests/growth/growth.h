@@ -35,6 +35,7 @@ struct row {
     void (*prepare)(struct beside *b);
     void (*run)(struct beside *b, unsigned i); /* the i-th time */
     double mean, most; /* visits: the budget; `most` 0: see row_runs_once() */
+    unsigned largest;  /* so many at most; 0: any */
 };
 
 /* For all N together; `mean` is of each of them. */
@@ -48,6 +49,11 @@ extern const struct row rows[]; /* the last has no name */
 /* Those of one key (key.c). */
 const char *name_of(unsigned i); /* an owner; until the next call */
 void hold_before_a_queue(struct beside *b);
+void hold_x_before_a_queue(struct beside *b);
+void hold_e_before_a_queue(struct beside *b);
+void come_and_give_up(struct beside *b, unsigned i);
+void hand_over_x(struct beside *b, unsigned i);
+void hand_over_e(struct beside *b, unsigned i);
 void lock_past_the_queue(struct beside *b, unsigned i);
 void listen_before_readers(struct beside *b);
 void unlock_the_key(struct beside *b, unsigned i);

@@ -1,6 +1,8 @@
 /*
  * key.c - one key that many hold, or wait for, and an operation on all of them.
  */
+#include <poll.h>
+
 #include "growth.h"
 
 static struct enq_req request(enum enq_mode mode, const char *owner)
@@ -47,6 +49,82 @@ void hold_before_a_queue(struct beside *b)
 {
     lock_as(b, ENQ_MODE_S, "own", &b->own);
     queue_up(b, ENQ_MODE_X);
+}
+
+static void start_as(struct beside *b, enum enq_mode mode, const char *owner,
+    uint64_t *ticket)
+{
+    struct enq_req req = request(mode, owner);
+    struct enq_grant g;
+
+    if (enq_start(b->e, &req, &g, ticket) != ENQ_PENDING)
+        abort();
+}
+
+/* The result of a request; of locks that wait for it others are told, too. */
+static struct enq_grant result_of(struct beside *b)
+{
+    struct pollfd events = {.fd = enq_fd(b->e), .events = POLLIN};
+    struct enq_event event = {.kind = ENQ_EVENT_BLOCKING};
+
+    while (event.kind != ENQ_EVENT_RESULT)
+        if (enq_next(b->e, &event) != ENQ_OK)
+            poll(&events, 1, -1);
+    must(event.result);
+    return event.grant;
+}
+
+void come_and_give_up(struct beside *b, unsigned i)
+{
+    struct enq_req req = request(ENQ_MODE_X, name_of(b->n + i));
+    struct enq_grant g;
+
+    req.wait_ms = 1;
+    if (enq_lock(b->e, &req, &g) != ENQ_TIMEDOUT)
+        abort();
+}
+
+/* Once, until the helper has seen all that there was before enq_fd(). */
+#define FIRST 1000000
+
+static void hold_one_before_a_queue(struct beside *b, enum enq_mode mode)
+{
+    if (enq_fd(b->e) < 0)
+        abort();
+    lock_as(b, mode, "own", &b->own);
+    queue_up(b, mode);
+    come_and_give_up(b, FIRST);
+}
+
+void hold_x_before_a_queue(struct beside *b)
+{
+    hold_one_before_a_queue(b, ENQ_MODE_X);
+}
+
+void hold_e_before_a_queue(struct beside *b)
+{
+    hold_one_before_a_queue(b, ENQ_MODE_E);
+}
+
+/* As those in the queue do: give back, learn of the next one's grant, come
+   anew. */
+static void hand_over(struct beside *b, enum enq_mode mode, unsigned i)
+{
+    uint64_t ticket;
+
+    must(enq_unlock(b->e, b->own.handle, b->own.token));
+    b->own = result_of(b);
+    start_as(b, mode, name_of(b->n + i), &ticket);
+}
+
+void hand_over_x(struct beside *b, unsigned i)
+{
+    hand_over(b, ENQ_MODE_X, i);
+}
+
+void hand_over_e(struct beside *b, unsigned i)
+{
+    hand_over(b, ENQ_MODE_E, i);
 }
 
 void lock_past_the_queue(struct beside *b, unsigned i)

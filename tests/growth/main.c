@@ -23,7 +23,7 @@ static unsigned passed, failed;
 
 static const unsigned beside[] = {10, 1000, 100000};
 /* Of one key: to make them takes the square. */
-static const unsigned of_a_key[] = {10, 1000, 4000};
+static const unsigned of_a_key[] = {10, 1000, 10000};
 
 static void report(const struct row *row, unsigned n, const struct sum *sum)
 {
@@ -57,12 +57,15 @@ static void play(const struct row *row, const char *text)
     const unsigned *sizes = row_runs_once(row) ? of_a_key : beside;
 
     for (unsigned i = 0; i < 3; i++) {
+        unsigned n = sizes[i];
         struct sum sum;
 
-        if (!is_wanted(row, sizes[i], text))
+        if (row->largest != 0 && n > row->largest)
+            n = row->largest;
+        if (!is_wanted(row, n, text) || (i > 0 && n == sizes[i - 1]))
             continue;
-        row_play(row, sizes[i], &sum);
-        report(row, sizes[i], &sum);
+        row_play(row, n, &sum);
+        report(row, n, &sum);
     }
 }
 

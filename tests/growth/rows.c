@@ -2,11 +2,14 @@
  * rows.c - operations beside many locks that they do not touch.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/point.h"
 #include "base/visit.h"
 #include "growth.h"
 #include "lib/mark.h"
@@ -63,6 +66,16 @@ static uint64_t seen(void)
 
     for (unsigned i = 0; i < VISITS; i++)
         all += visits[i];
+    return all;
+}
+
+/* Its thread ends with the attachment: in between it is there. */
+static uint64_t seen_by_helper(void)
+{
+    uint64_t all = 0;
+
+    for (unsigned i = 0; i < VISITS; i++)
+        all += visits_of_helper[i];
     return all;
 }
 
@@ -175,6 +188,22 @@ static void first_pair(struct beside *b, unsigned i)
     uncounted += seen() - paired + opened - before;
 }
 
+/* Of one name, beside others: counted is what it looks at while requests for
+   that name wait. */
+static void list_one(struct beside *b, unsigned i)
+{
+    uint64_t before = seen(), kept_waiting = visits[VISIT_AT_ONCE];
+    struct enq_grant g;
+    struct enq_info one;
+    size_t total;
+
+    must(lock(b->e, "own", i, NULL, &g));
+    must(enq_list(b->e, "own", NULL, &one, 1, &total));
+    must(unlock(b->e, &g));
+    kept_waiting = visits[VISIT_AT_ONCE] - kept_waiting;
+    uncounted += seen() - before - kept_waiting;
+}
+
 /* --- by two threads --- */
 
 struct task {
@@ -225,6 +254,18 @@ static void by_a_new_thread(struct beside *b, unsigned i)
     by_thread(lock_once, &task);
 }
 
+/* --- the helper --- */
+
+/* The caller's own looks are another row's. */
+static void helped_hand_over(struct beside *b, unsigned i)
+{
+    uint64_t own = seen(), helper = seen_by_helper();
+
+    hand_over_x(b, i);
+    uncounted += seen() - own;
+    of_others += seen_by_helper() - helper;
+}
+
 /* --- a full table --- */
 
 /* A space that is no larger than that, instead. */
@@ -251,6 +292,44 @@ static void find_it_full(struct beside *b, unsigned i)
         abort();
 }
 
+#ifdef ENQ_POINTS
+static void die_unlinked(const struct point *p)
+{
+    if (strcmp(p->name, "unlock.unlinked") == 0)
+        kill(getpid(), SIGKILL);
+}
+
+static void die_inside(const struct beside *b, unsigned i)
+{
+    struct enq_grant g;
+    struct enq *e;
+
+    must(enq_open(&e, b->space, &b->opts));
+    must(lock(e, "own", i, NULL, &g));
+    point_hook = die_unlinked;
+    unlock(e, &g);
+    exit(1);
+}
+
+/* A hundred deaths are enough. */
+static void lock_after_a_death_inside(struct beside *b, unsigned i)
+{
+    uint64_t before = seen();
+    pid_t pid;
+    int status;
+
+    if (i % 10 != 0)
+        return;
+    pid = fork();
+    if (pid == 0)
+        die_inside(b, i);
+    if (waitpid(pid, &status, 0) != pid || !WIFSIGNALED(status))
+        abort();
+    uncounted += seen() - before;
+    pair(b, i);
+}
+#endif
+
 /* --- rows ---
  *
  * What a single one takes is chance, as it may have to add buckets: up to ten
@@ -258,47 +337,63 @@ static void find_it_full(struct beside *b, unsigned i)
  */
 
 const struct row rows[] = {
-    {"a pair beside held locks", hold_others, pair, 12, 1000},
-    {"a pair with an id beside held ids", hold_with_ids, pair_with_id, 23,
-        1500},
-    {"ten more with ids beside held ids", hold_with_ids, ten_more, 150, 3000},
-    {"a refusal beside held locks", hold_others, refused, 7, 12},
+    {"a pair beside held locks", hold_others, pair, 12, 1000, 0},
+    {"a pair with an id beside held ids", hold_with_ids, pair_with_id, 23, 1500,
+        0},
+    {"ten more with ids beside held ids", hold_with_ids, ten_more, 150, 3000,
+        0},
+    {"a refusal beside held locks", hold_others, refused, 7, 12, 0},
     {"the first pair of a session beside what the dead left", leave_behind,
-        first_pair, 200, 5000},
-    {"a batch of 100 beside held locks", hold_others, batch, 420, 5000},
+        first_pair, 200, 5000, 0},
+    {"a batch of 100 beside held locks", hold_others, batch, 420, 5000, 0},
     {"100 given back by another session beside held locks", hold_others,
-        given_back_by_others, 3200, 7000},
+        given_back_by_others, 3200, 7000, 0},
     {"100 unlocked by another thread beside held locks", hold_others,
-        handed_over, 420, 5000},
+        handed_over, 420, 5000, 0},
     {"a thread that comes and goes beside held locks", hold_others,
-        by_a_new_thread, 13, 1000},
-    {"a pair of S beside others", hold_shared, pair_of_shared, 11, 500},
-    {"E again beside the owner's", hold_cumulated, cumulate, 11, 500},
+        by_a_new_thread, 13, 1000, 0},
+    {"a list of one name beside others, while their requests wait", hold_others,
+        list_one, 1, 10, 0},
+    {"a pair of S beside others", hold_shared, pair_of_shared, 11, 500, 0},
+    {"E again beside the owner's", hold_cumulated, cumulate, 11, 500, 0},
+    {"one that comes and gives up, behind a queue", hold_x_before_a_queue,
+        come_and_give_up, 100, 500, 0},
+    {"a hand-over of X in a queue", hold_x_before_a_queue, hand_over_x, 100,
+        500, 0},
+    /* the owner that has it may be taken for one that waits */
+    {"a hand-over of E in a queue", hold_e_before_a_queue, hand_over_e, 500,
+        15000, 1000},
+    {"what the helper looks at, in a hand-over of X in a queue",
+        hold_x_before_a_queue, helped_hand_over, 150, 1e6, 10000},
     {"S again, past those who wait for it", hold_before_a_queue,
-        lock_past_the_queue, 13, 0},
+        lock_past_the_queue, 13, 0, 0},
     {"an unlock that grants all who wait", listen_before_readers,
-        unlock_the_key, 14, 0},
-    {"a promotion over other O locks", hold_optimistic, promote_one, 13, 0},
+        unlock_the_key, 14, 0, 0},
+    {"a promotion over other O locks", hold_optimistic, promote_one, 13, 0, 0},
     {"a pair while one waits for all of the name", wait_for_one_of_a_name,
-        pair_of_the_name, 48, 1000},
+        pair_of_the_name, 48, 1000, 0},
     {"all of a name given back, one after the other, while one waits for all",
-        wait_for_all_of_a_name, give_back_all, 150, 0},
+        wait_for_all_of_a_name, give_back_all, 150, 0, 0},
     {"the same, the last first", wait_for_all_of_a_name,
-        give_back_the_last_first, 150, 0},
+        give_back_the_last_first, 170, 0, 0},
     {"a pair of all of a name", hold_some_of_a_name, pair_of_all_of_the_name,
-        45, 0},
-    {"a refusal by a full table of them", fill_a_table, find_it_full, 5000,
-        3e6},
+        45, 0, 0},
+    {"a refusal by a full table of them", fill_a_table, find_it_full, 5000, 3e6,
+        0},
     {"a search behind a queue", queue_behind_one_who_waits, look_for_a_cycle,
-        15, 0},
+        15, 0, 0},
     {"a search behind owners that wait twice", queue_by_owners_that_wait_twice,
-        look_for_a_cycle, 15, 0},
+        look_for_a_cycle, 15, 0, 0},
     {"a search behind readers and writers", queue_of_readers_and_writers,
-        look_for_a_cycle, 15, 0},
+        look_for_a_cycle, 15, 0, 0},
     {"a search that comes to each of a queue by its lock",
-        hold_what_those_in_another_queue_want, look_for_a_cycle, 23, 0},
+        hold_what_those_in_another_queue_want, look_for_a_cycle, 23, 0, 0},
     {"a search among readers who want to write", share_and_wait_for_more,
-        find_a_cycle, 42, 0},
+        find_a_cycle, 42, 0, 0},
+#ifdef ENQ_POINTS
+    {"a pair after a death inside the bucket's latch", hold_others,
+        lock_after_a_death_inside, 20, 1000, 0},
+#endif
     {.name = NULL},
 };
 

@@ -68,7 +68,8 @@ struct history {
     const struct m_lock *winner; /* of a promote: R9 */
     const struct m_lock *cut;    /* its ttl was: its waiters look anew */
     bool roused;                 /* all waiters were told to look */
-    struct own own[SET_MOST];    /* granted at once, to the asker ... */
+    bool died[M_LOCKS];       /* left as its session is over, and it waited */
+    struct own own[SET_MOST]; /* granted at once, to the asker ... */
     unsigned n_own;
     bool entered;           /* ... and in the model */
     bool could_go[M_LOCKS]; /* before they were */

@@ -17,6 +17,7 @@ static void end_over(struct history *h, struct m_lock *l)
 {
     unsigned answers = 0;
 
+    h->died[l - h->m.locks] = l->phase == M_WAITING;
     if (l->phase == M_WAITING)
         answers = ANSWER(ENQ_NOTHELD);
     if (m_expired(&h->m, l))
@@ -34,6 +35,7 @@ void observe(struct history *h)
         struct m_lock *l = &h->m.locks[i];
         bool there = l->phase != M_FREE && space_has(&h->s, l->handle);
 
+        h->died[i] = false;
         h->left[i] = h->was_there[i] && !there;
         h->was_there[i] = there;
         if (h->left[i] && l->phase != M_GONE && m_over(&h->m, l))
@@ -162,7 +164,8 @@ static bool is_beside_own(const struct history *h, const struct m_lock *l)
 
 /* R9: a promote makes room beside what was promoted only. Once the asker's own
    is entered only that makes way: a waiter that was told for what had left may
-   be kept out by it, and then no other is told in its place. */
+   be kept out by it, and then no other is told in its place. A waiter that has
+   died may be dropped behind the asker's own, which passed it. */
 static bool is_heir(struct history *h, const struct m_lock *l)
 {
     if (h->entered)
@@ -170,7 +173,8 @@ static bool is_heir(struct history *h, const struct m_lock *l)
     if (h->winner != NULL && m_overlap(&h->m, h->winner, l))
         return false;
     for (unsigned i = 0; i < M_LOCKS; i++)
-        if ((h->left[i] || made_way(h, &h->m.locks[i])) &&
+        if (((h->left[i] && !(h->n_own > 0 && h->died[i])) ||
+                made_way(h, &h->m.locks[i])) &&
             m_overlap(&h->m, &h->m.locks[i], l))
             return true;
     return false;

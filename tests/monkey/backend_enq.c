@@ -46,22 +46,13 @@ static const struct entry *queued_entry(const struct sys_watch *w)
     return (const struct entry *)(const void *)w->word;
 }
 
-/* A grant stores the end of the ttl first, the state last; and one that
-   was killed in between leaves it so. */
-static bool may_be_of_grant(const struct op *op, int64_t due_ns)
-{
-    int64_t over = now_ns() + op->ttl_ms * NS_PER_MS - due_ns;
-
-    return op->ttl_ms > 0 && over < SYS_TICK_NS && -over < SYS_TICK_NS;
-}
-
-/* Granted meanwhile, its deadline is another. */
+/* A grant stores the end of the ttl in the place of the window first, the state
+   last; and one that was killed in between leaves it so. */
 void backend_note_queued(struct op *op, const struct entry *e)
 {
-    int64_t due_ns = shm_load(&e->deadline_ns);
+    int64_t due_ns = entry_due(e).ns;
 
-    if (!entry_is(e, PHASE_WAITING) || due_ns == MONO_NEVER.ns ||
-        (due_ns - now_ns() > 6 * NS_PER_MS && may_be_of_grant(op, due_ns)))
+    if (!entry_is(e, PHASE_WAITING) || shm_load(&e->window_ns) > WINDOW_MOST_NS)
         return;
     if (op->ident == 0)
         op->ident =

@@ -43,6 +43,7 @@ ABOUT = {
     'request': 'pending ids',
     'session': 'life fork orphan',
     'table_scan': 'look header',
+    'moment': 'listing look',
     'copy_out': 'told',
     'watch': 'event',
     'blockers': 'cycle deadlock told',

@@ -204,7 +204,7 @@ static const struct entry *passed_over(const struct entry *e, int64_t ns,
     for (unsigned i = 0; i < n_live; i++) {
         const struct entry *w = live[i].e;
 
-        if (w == e || !rules_is(w, PHASE_WAITING) || w->deadline_ns > ns ||
+        if (w == e || !rules_is(w, PHASE_WAITING) || entry_due(w).ns > ns ||
             (e->ticket != 0 && w->ticket > e->ticket) || rules_over(w) ||
             rules_same_set(w, e) || !rules_overlap(w, e) ||
             !rules_exclude(w, e) || waits_for_owner_of(w, e, ns))
@@ -262,7 +262,7 @@ static void judge_order(const struct entry *e, int64_t began_ns)
     if (w != NULL)
         sim_fail("%s/%s was granted past a waiter in mode %u due %lld ns ago",
             e->payload, e->payload + e->name_bytes, rules_mode(w),
-            (long long)(kernel_now_ns() - w->deadline_ns));
+            (long long)(kernel_now_ns() - entry_due(w).ns));
 }
 
 static void note(struct entry *e, bool lives, int64_t began_ns)

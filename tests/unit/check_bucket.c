@@ -360,6 +360,7 @@ static int die_inside(void *bucket_of_a)
     struct spot spot = spot_of_field(e, "n", "a");
 
     want(0, spot_latch(e->map, t, &spot));
+    thread_note_inside(t, INSIDE_MANY); /* all entries are looked at */
     *(uint32_t *)bucket_of_a = 1;
     kill(getpid(), SIGKILL);
     return 1;

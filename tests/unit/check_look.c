@@ -203,10 +203,12 @@ TEST(thousands_are_listed)
         snprintf(field, sizeof(field), "%d", i);
         want(ENQ_OK, lock_by(e, "n", field, "o", &g));
     }
-    want(ENQ_OK, enq_list(e, "n", "o", info, N + 1, &total));
-    ck_assert_uint_eq(total, N);
-    for (int i = 1; i < N; i++)
-        ck_assert_int_ge(info[i - 1].age_ms, info[i].age_ms);
+    for (int named = 0; named < 2; named++) {
+        want(ENQ_OK, enq_list(e, named ? "n" : NULL, "o", info, N + 1, &total));
+        ck_assert_uint_eq(total, N);
+        for (int i = 1; i < N; i++)
+            ck_assert_int_ge(info[i - 1].age_ms, info[i].age_ms);
+    }
     free(info);
     enq_close(e);
 }

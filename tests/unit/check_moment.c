@@ -169,7 +169,8 @@ TEST(
     ck_assert_uint_gt(objects, 0);
     shop.word = &bucket()->latch;
     worker_comes(0);
-    arm("recover.liveness_read", 1 + GATES + SHARD, one_goes_and_one_comes);
+    arm("recover.liveness_read", 1 + GATES + SHARDS_ALL,
+        one_goes_and_one_comes);
     ck_assert_int_eq(recover(shop.e->map, me), 0);
     acted();
     ck_assert_uint_eq(remade, 0);

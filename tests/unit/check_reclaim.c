@@ -147,6 +147,13 @@ TEST(who_lives_is_not_reclaimed)
         ck_assert(is_free(i));
 }
 
+/* Noted by the dead thread of that slot, as by any before it latches one. */
+static uint32_t *bucket_latch(uint32_t slot, uint32_t shard, uint32_t number)
+{
+    map->threads[slot].inside = shard | (uint64_t)number << 8;
+    return &at_bucket(map, shard, number)->latch;
+}
+
 TEST(whom_a_latch_names_is_kept_until_it_is_recovered)
 {
     uint32_t *words[] = {NULL, NULL, NULL, NULL, NULL, NULL};
@@ -157,9 +164,11 @@ TEST(whom_a_latch_names_is_kept_until_it_is_recovered)
     words[2] = &map->shards[SHARDS_ALL - 1].latch;
     words[3] = &map->h->grow_latch;
     words[4] = &map->h->recovery_latch;
-    words[5] = &at_bucket(map, SHARDS - 1, BUCKETS_FIRST - 1)->latch;
     for (uint32_t i = 0; i < LENGTH(words); i++)
-        *words[i] = one_dead(10 + i) | (i % 2 ? LATCH_WAITERS : 0);
+        one_dead(10 + i);
+    words[5] = bucket_latch(15, SHARDS - 1, BUCKETS_FIRST - 1);
+    for (uint32_t i = 0; i < LENGTH(words); i++)
+        *words[i] = map->threads[10 + i].ref | (i % 2 ? LATCH_WAITERS : 0);
     one_dead(9);
     *words[0] = 2u << THREAD_BITS | 10; /* another use of that slot */
     ck_assert_uint_eq(reclaim_threads(map), 2);
@@ -171,6 +180,19 @@ TEST(whom_a_latch_names_is_kept_until_it_is_recovered)
         ck_assert_uint_eq(reclaim_threads(map), 1);
         ck_assert(is_free(10 + i));
     }
+}
+
+TEST(who_has_not_noted_which_bucket_is_looked_for_in_all)
+{
+    uint32_t *latch;
+
+    attach();
+    latch = &at_bucket(map, 200, 3)->latch;
+    *latch = one_dead(10);
+    map->threads[10].inside = INSIDE_MANY;
+    ck_assert_uint_eq(reclaim_threads(map), 0);
+    *latch = 0;
+    ck_assert_uint_eq(reclaim_threads(map), 1);
 }
 
 TEST(whose_journal_was_not_undone_is_kept)
@@ -193,7 +215,7 @@ TEST(a_keeper_is_kept_while_one_is_left_that_it_kept)
     one_dead(12);
     map->threads[11].keeper = keeper;
     map->threads[12].keeper = keeper;
-    at_bucket(map, 3, 2)->latch = map->threads[12].ref;
+    *bucket_latch(12, 3, 2) = map->threads[12].ref;
     ck_assert_uint_eq(reclaim_threads(map), 1);
     ck_assert(!is_free(10));
     ck_assert(is_free(11));
@@ -263,6 +285,7 @@ int main(void)
             LENGTH(left));
     ADD(who_lives_is_not_reclaimed);
     ADD(whom_a_latch_names_is_kept_until_it_is_recovered);
+    ADD(who_has_not_noted_which_bucket_is_looked_for_in_all);
     ADD(whose_journal_was_not_undone_is_kept);
     ADD(a_keeper_is_kept_while_one_is_left_that_it_kept);
     ADD(a_slot_that_is_used_again_is_not_kept_by_the_dead);

@@ -138,6 +138,28 @@ TEST(an_unlock_that_was_done_before_its_answer_was_lost_is_done)
     fake_close(&fake, e);
 }
 
+/* What it holds is asked for as well when it is connected again; by then the
+   bridge has no such lock. */
+TEST(a_lock_that_is_being_given_back_is_not_lost_to_the_caller)
+{
+    struct asker a = {0};
+    struct enq *e = fake_start(&fake);
+    unsigned long long unlock;
+
+    granted(e, &a, A_LOCK);
+    asker_begin(&a, e, NULL);
+    fake_hear(&fake, "\"OP\":\"2\"");
+    fake_resume(&fake);
+    fake_hear(&fake, "\"OP\":\"2\"");
+    unlock = fake_number(&fake);
+    fake_hear_past_pings(&fake, "\"OP\":\"valid\"");
+    fake_answer(&fake, "\"RC\":\"4\",\"RESULT\":5,\"MSG\":\"no such lock\"");
+    fake_answer_to(&fake, unlock,
+        "\"RC\":\"4\",\"RESULT\":5,\"MSG\":\"no such lock\"");
+    asker_end(&a, ENQ_OK);
+    fake_close(&fake, e);
+}
+
 #define MANY 70
 
 TEST(no_more_are_under_way_than_a_bridge_remembers)
@@ -519,6 +541,7 @@ int main(void)
     ADD(what_was_not_answered_is_sent_again_in_its_order);
     ADD(of_a_wait_that_is_asked_for_again_what_is_left_is_told);
     ADD(an_unlock_that_was_done_before_its_answer_was_lost_is_done);
+    ADD(a_lock_that_is_being_given_back_is_not_lost_to_the_caller);
     ADD(no_more_are_under_way_than_a_bridge_remembers);
     ADD(a_lock_that_comes_too_late_is_given_back);
     ADD(a_set_that_comes_too_late_is_given_back_whole);

@@ -1,0 +1,180 @@
+/*
+ * mend.c - recovery: one bucket, from its own links (see mend.h).
+ */
+#include "recovery/mend.h"
+
+#include "recovery/relink.h"
+
+/* Private, but for the list: what was met hangs together by the link that is
+   made anew last. */
+struct met {
+    struct map *map;
+    const struct part *part;
+    struct entry *first, *last;
+    bool hand; /* the one in hand is among them */
+    uint32_t n;
+    uint32_t left;
+};
+
+static ref_t *list_link(const struct met *m, struct entry *e)
+{
+    return m->part->shard >= SHARDS ? &e->id_spill : &e->prev;
+}
+
+static void keep(struct met *m, struct entry *e)
+{
+    ref_t ref = map_ref(m->map, e);
+
+    if (!state_is_live(shm_load(&e->state)))
+        return; /* was on its way in, or is on its way out */
+    if (ref == m->part->in_hand)
+        m->hand = true;
+    shm_store(list_link(m, e), 0);
+    if (m->last != NULL)
+        shm_store(list_link(m, m->last), ref);
+    else
+        m->first = e;
+    m->last = e;
+    m->n++;
+}
+
+/* A first entry that has just left the ring leads into it, to the second, and
+   the last leads to the second as well. */
+static int ring(struct met *m, struct entry *first)
+{
+    struct entry *second = at_entry(m->map, first->next), *e = second;
+
+    keep(m, first);
+    while (e != first) {
+        struct entry *next;
+
+        if (e == NULL || m->left-- == 0)
+            return ENQ_ECORRUPT;
+        next = at_entry(m->map, e->next);
+        keep(m, e);
+        if (next == second)
+            break;
+        e = next;
+    }
+    return 0;
+}
+
+/* An id has one entry, and no ring. */
+static int object(struct met *m, struct entry *first)
+{
+    if (first == NULL)
+        return ENQ_ECORRUPT;
+    if (m->part->shard < SHARDS)
+        return ring(m, first);
+    keep(m, first);
+    return 0;
+}
+
+static bool in_slot(const struct bucket *bucket, ref_t ref)
+{
+    bool in = false;
+
+    for (unsigned i = 0; i < BUCKET_SLOTS; i++)
+        in |= bucket->tag[i] != 0 && bucket->ref[i] == ref;
+    return in;
+}
+
+static int meet(struct met *m)
+{
+    const struct bucket *bucket = m->part->bucket;
+    int rc = 0;
+
+    for (unsigned i = 0; i < BUCKET_SLOTS && rc == 0; i++)
+        if (bucket->tag[i] != 0)
+            rc = object(m, at_entry(m->map, bucket->ref[i]));
+    for (ref_t ref = bucket->more; ref != 0 && rc == 0;) {
+        struct entry *e = at_entry(m->map, ref);
+        bool twice = in_slot(bucket, ref);
+
+        if (e == NULL || m->left-- == 0)
+            return ENQ_ECORRUPT;
+        ref = *spill_of(m->part->shard, e);
+        if (!twice)
+            rc = object(m, e);
+    }
+    return rc;
+}
+
+static struct bucket *bucket_of_entry(const struct map *map, uint32_t shard,
+    const struct entry *e)
+{
+    struct spot spot;
+
+    if (!index_respot(map, shard, e, &spot) || spot.shard != shard)
+        return NULL;
+    return bucket_of_hash(map, shard, spot.hash);
+}
+
+static void keep_in_hand(struct met *m)
+{
+    struct entry *e =
+        m->part->in_hand == 0 ? NULL : at_entry(m->map, m->part->in_hand);
+
+    if (e == NULL || m->hand || !state_is_live(shm_load(&e->state)) ||
+        (m->part->shard < SHARDS && entry_is_generic(e)))
+        return;
+    if (bucket_of_entry(m->map, m->part->shard, e) == m->part->bucket)
+        keep(m, e);
+}
+
+static void rouse_later(struct roused *roused, const struct map *map,
+    const struct entry *e)
+{
+    if (!entry_is(e, PHASE_WAITING) && shm_load(&e->asleep) == ASLEEP_NOBODY)
+        return;
+    if (roused->n < ROUSED_FEW)
+        roused->refs[roused->n] = map_ref(map, e);
+    roused->n++;
+}
+
+/* Each once: what was met twice has made a shorter list of it, or a cycle. */
+static int link_all(struct met *m, struct roused *roused)
+{
+    struct entry *e = m->first;
+    uint32_t left = m->n;
+    int rc = 0;
+
+    while (e != NULL && left > 0 && rc == 0) {
+        ref_t next = *list_link(m, e);
+
+        if (bucket_of_entry(m->map, m->part->shard, e) != m->part->bucket)
+            return ENQ_ECORRUPT;
+        rouse_later(roused, m->map, e);
+        rc = m->part->shard < SHARDS
+            ? relink_concrete(m->map, e)
+            : relink_id(m->map, e, shm_load(&e->state));
+        ENQ_POINT("recover.mended");
+        e = next == 0 ? NULL : at_entry(m->map, next);
+        left--;
+    }
+    return rc == 0 && (e != NULL || left > 0) ? ENQ_ECORRUPT : rc;
+}
+
+int mend(struct map *map, const struct part *part, struct roused *roused)
+{
+    struct met m = {.map = map, .part = part, .left = map->entries_max};
+    int rc = meet(&m);
+
+    if (rc != 0)
+        return rc;
+    keep_in_hand(&m);
+    bucket_clear(part->bucket);
+    return link_all(&m, roused);
+}
+
+bool mend_id_part(const struct map *map, uint32_t shard, ref_t in_hand,
+    struct part *part)
+{
+    const struct entry *e = in_hand == 0 ? NULL : at_entry(map, in_hand);
+
+    part->shard = shard;
+    part->in_hand = in_hand;
+    part->bucket =
+        e == NULL || e->id_bytes == 0 ? NULL : bucket_of_entry(map, shard, e);
+    return part->bucket != NULL;
+}

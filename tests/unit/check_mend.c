@@ -1,0 +1,198 @@
+/*
+ * check_mend.c - a thread dies under the latch of one bucket: what it has noted
+ * is enough, and what it has not is found.
+ *
+ * There are no ticks: who is not told sleeps on.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "api/attachment.h"
+#include "store/index.h"
+#include "unit.h"
+
+#define SHARED 4
+
+static struct enq *e;
+static struct enq_grant held[SHARED];
+static uint32_t remade;
+
+static struct key key_of_a(char bytes[KEY_BYTES_MAX])
+{
+    struct enq_req req = {.size = sizeof(req), .name = "n", .key = {"a"}};
+    struct key key;
+
+    want(0, key_pack(&key, bytes, KEY_BYTES_MAX, &req, e->map->hash_seed));
+    return key;
+}
+
+static struct entry *first_of_a(struct spot *spot)
+{
+    char bytes[KEY_BYTES_MAX];
+    struct key key = key_of_a(bytes);
+
+    *spot = spot_of(key.name_hash, key.hash);
+    return index_find(e->map, spot, &key);
+}
+
+static void begin(void)
+{
+    setenv("ENQ_TICK_MS", "600000", 1);
+    alarm(20);
+    e = unit_open();
+    for (int i = 0; i < SHARED; i++)
+        want(ENQ_OK, unit_lock(e, "n", "a", ENQ_MODE_S, &held[i]));
+    remade = e->map->h->remade;
+}
+
+static int ask(const char *owner, enum enq_mode mode)
+{
+    struct enq_grant g;
+
+    return enq_lock(e,
+        ENQ_REQ(.name = "n", .key = {"a"}, .mode = mode, .owner = owner), &g);
+}
+
+static void all_are_there(void)
+{
+    want(ENQ_BUSY, ask("another", ENQ_MODE_X));
+    unit_healthy(e);
+    for (int i = 0; i < SHARED; i++)
+        want(ENQ_OK, enq_unlock(e, held[i].handle, held[i].token));
+    want(ENQ_OK, ask("another", ENQ_MODE_X));
+    enq_close(e);
+}
+
+/* --- what is found --- */
+
+static int die_without_a_note(void *nothing)
+{
+    struct thread *t;
+    struct spot spot;
+
+    (void)nothing;
+    e = unit_open();
+    t = thread_enter(e->map);
+    first_of_a(&spot);
+    latch_acquire(t, &bucket_of(e->map, &spot)->latch, RANK_BUCKET);
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+TEST(a_latch_that_no_note_leads_to_is_found)
+{
+    begin();
+    unit_killed(unit_fork(die_without_a_note, NULL));
+    all_are_there();
+}
+
+/* Between the first entry's leaving of the ring and the index. */
+static int die_unlinking(void *which)
+{
+    struct entry *first;
+    struct thread *t;
+    struct spot spot;
+
+    e = unit_open();
+    t = thread_enter(e->map);
+    first = first_of_a(&spot);
+    spot.bucket = NULL;
+    want(0, spot_latch(e->map, t, &spot));
+    for (int i = 0; i < *(int *)which; i++)
+        first = at_entry(e->map, first->next);
+    thread_note_in_hand(t, map_ref(e->map, first));
+    ring_remove(e->map, first, map_ref(e->map, first));
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+/* The whole table is looked at where the links are not what they should be:
+   then `remade` grows twice. */
+TEST(whoever_was_leaving_a_ring_is_in_it_again)
+{
+    begin();
+    unit_killed(unit_fork(die_unlinking, &(int){_i}));
+    want(ENQ_BUSY, ask("another", ENQ_MODE_X));
+    ck_assert_uint_eq(e->map->h->remade, remade + 1);
+    all_are_there();
+}
+
+/* Two slots lead to one ring, which nobody does but a stranger: what is in it
+   is met twice, and the entries alone tell what is there. */
+static int die_with_a_slot_too_many(void *nothing)
+{
+    struct bucket *bucket;
+    struct spot spot;
+    unsigned i;
+
+    (void)nothing;
+    e = unit_open();
+    first_of_a(&spot);
+    spot.bucket = NULL;
+    want(0, spot_latch(e->map, thread_enter(e->map), &spot));
+    bucket = spot.bucket;
+    i = (unsigned)__builtin_ctz(bucket_slots(bucket, 0));
+    bucket->ref[i] = bucket->ref[__builtin_ctz(bucket_slots(bucket, spot.tag))];
+    bucket->tag[i] = spot.tag;
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+TEST(what_is_met_twice_is_looked_for_in_the_whole_table)
+{
+    begin();
+    unit_killed(unit_fork(die_with_a_slot_too_many, NULL));
+    want(ENQ_BUSY, ask("another", ENQ_MODE_X));
+    ck_assert_uint_eq(e->map->h->remade, remade + 2);
+    all_are_there();
+}
+
+/* --- who is told --- */
+
+static int die_inside(void *nothing)
+{
+    struct spot spot;
+
+    (void)nothing;
+    e = unit_open();
+    first_of_a(&spot);
+    spot.bucket = NULL;
+    want(0, spot_latch(e->map, thread_enter(e->map), &spot));
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+TEST(who_waits_in_a_mended_bucket_is_told)
+{
+    const struct session_slot *slot;
+    struct enq *waiting;
+    struct enq_grant g;
+    uint64_t ticket;
+    uint32_t told;
+
+    begin();
+    waiting = unit_open();
+    slot = at_session(waiting->map, waiting->session.ref);
+    want(ENQ_PENDING,
+        enq_start(waiting,
+            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
+                .owner = "waiting", .wait_ms = ENQ_FOREVER),
+            &g, &ticket));
+    told = shm_load(&slot->notifications);
+    unit_killed(unit_fork(die_inside, NULL));
+    want(ENQ_BUSY, ask("another", ENQ_MODE_X));
+    ck_assert_uint_ne(shm_load(&slot->notifications), told);
+    enq_close(waiting);
+    all_are_there();
+}
+
+int main(void)
+{
+    unit_begin("mend");
+    ADD(a_latch_that_no_note_leads_to_is_found);
+    ADD_LOOP(whoever_was_leaving_a_ring_is_in_it_again, SHARED);
+    ADD(what_is_met_twice_is_looked_for_in_the_whole_table);
+    ADD(who_waits_in_a_mended_bucket_is_told);
+    return unit_end();
+}
