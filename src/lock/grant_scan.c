@@ -65,13 +65,12 @@ static bool excludes_all(struct pass *p, const struct entry *e, unsigned mode,
     enq_assert(scope_is_entered(p->s));
     return mode_excludes_all(modes, mode) ||
         (mode_is_exclusive(modes, mode) &&
-            !transition_owner_waits(p->s->map, entry_owner_hash(p->s->map, e),
-                besides));
+            !owners_wait(p->s->map, entry_owner_hash(p->s->map, e), besides));
 }
 
 static bool owner_waits(struct pass *p, const struct entry *e)
 {
-    return transition_owner_waits(p->s->map, entry_owner_hash(p->s->map, e), 0);
+    return owners_wait(p->s->map, entry_owner_hash(p->s->map, e), 0);
 }
 
 static void take_stock_of_held(struct pass *p, struct entry *e)
@@ -436,8 +435,7 @@ static int grant_overlapping(struct scope *s, const struct key *key,
             return rc;
         *again |= ask.key.generic != 0 ||
             (summary_may_own(&stay, s->map, &ask) &&
-                transition_owner_waits(s->map,
-                    entry_owner_hash(s->map, f.found), 0));
+                owners_wait(s->map, entry_owner_hash(s->map, f.found), 0));
     }
 }
 

@@ -195,7 +195,7 @@ static void publish(struct scope *s, struct entry *e)
 /*
  * A place in the queue. Before the state says WAITING everything stands that
  * others do with a waiter: when it is due, how it is woken, its ticket, and
- * that its owner waits (transition_owner_waits()).
+ * that its owner waits (owners_wait()).
  *
  * The ticket is drawn under the latches, so that a ring has its waiters in
  * order of their tickets (I2). One of a set has its set's, drawn under the

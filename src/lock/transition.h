@@ -44,6 +44,7 @@
 
 #include "lock/scope.h"
 #include "lock/transition_note.h"
+#include "store/owners.h"
 
 /* The longest bypass window, from a waiter's arrival (window_ns in transition.c). */
 #define WINDOW_MOST_NS INT64_C(5000000)
@@ -58,38 +59,15 @@ int transition_queue(struct scope *s, const struct ask *ask, struct entry *e);
    transition_note_all(). */
 int transition_grant(struct scope *s, struct entry *e);
 
-/*
- * How many requests wait of an owner, whatever their keys: by its hash, in two
- * places, each of which counts other owners as well; none has more than the
- * smaller (a Bloom filter that counts; Fan et al., Summary Cache). Counted before
- * one waits, and until after: a death in between leaves one too many, which costs
- * others a look (cycle.c) and no more. Added to atomically, as one owner's
- * requests stand in many buckets; that is all that guards it.
- */
-static inline uint32_t *owner_count(const struct map *map, uint64_t owner,
-    unsigned place)
-{
-    return &map->owners[(owner >> (1 + 31 * place)) % OWNER_HASHES];
-}
-
-/* May more of this owner's wait than so many? False is sure. Of nobody none
-   do. */
-static inline bool transition_owner_waits(const struct map *map, uint64_t owner,
-    uint32_t besides)
-{
-    return owner != 0 && shm_load(owner_count(map, owner, 0)) > besides &&
-        shm_load(owner_count(map, owner, 1)) > besides;
-}
-
 /* One that waits more, or one less: of its owner, and of the names of the gate
    (nobody_waits()). Neither is ever too low. */
 static inline void transition_count_queued(struct scope *s, uint64_t owner,
     int by)
 {
-    if (owner != 0) {
-        shm_add(owner_count(s->map, owner, 0), by);
-        shm_add(owner_count(s->map, owner, 1), by);
-    }
+    if (by > 0)
+        owners_count_in(s->map, owner);
+    else
+        owners_count_out(s->map, owner);
     shm_add(&s->gate->n_queued, by);
 }
 
@@ -102,7 +80,7 @@ static inline bool transition_may_let_pass(struct scope *s,
 
     enq_assert(scope_is_entered(s));
     return !mode_conflicts(s->map->modes, mode, mode, true) &&
-        transition_owner_waits(s->map, entry_owner_hash(s->map, e), 0);
+        owners_wait(s->map, entry_owner_hash(s->map, e), 0);
 }
 
 /* A waiter shall try for itself; `first`: none waits before it

@@ -7,7 +7,7 @@
  *	SEG_GATES       gates             GATES x 64 B
  *	SEG_SHARDS      shards            SHARDS_ALL x 64 B
  *	SEG_DIRS        their segments    SHARDS_ALL x 512 B
- *	SEG_OWNERS      owners that wait  OWNER_HASHES x 4 B
+ *	SEG_OWNERS      owners that wait  OWNER_WORDS x 4 B
  *	SEG_LISTINGS    lists of a name   LISTINGS x 4,160 B
  *	SEG_BUCKETS       first segments    SHARDS_ALL x a quarter of a page
  *	h->pages_at     page directory    pages_max x 8 B       (sparse)
@@ -49,7 +49,7 @@
 #include "enq.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x314b434f4c514e45) /* "ENQLOCK1" */
-#define LAYOUT_VERSION 15
+#define LAYOUT_VERSION 16
 
 #define PAGE_BYTES 4096u /* of ours; the kernel's may be larger */
 #define UNIT_BYTES 64u
@@ -62,7 +62,8 @@
 #define ID_SHARDS 16u /* of ids that callers brought */
 #define SHARDS_ALL (SHARDS + ID_SHARDS)
 
-#define OWNER_HASHES 131072u /* hashes of owners, counted while they wait */
+#define OWNER_WORDS 131072u /* for owners that wait: see store/owners.h */
+#define OWNER_LINE 16u
 
 #define LISTINGS 2u /* lists of a name at once that keep nobody waiting */
 #define LIST_CELLS_A_SHARD 128u
@@ -153,7 +154,8 @@ struct seg_header {
     /* line: the newest ticket, order of arrival. Only waiters draw one, so
        that uncontended locks share no line. */
     uint64_t ticket;
-    uint64_t pad4[7];
+    uint32_t owners_untold; /* hint: requests of owners that found no word */
+    uint32_t pad4[13];
 
     /* what thread slots of the past had counted; added to atomically */
     uint64_t retired[32];
@@ -491,7 +493,7 @@ struct entry {
 #define SEG_SHARDS (SEG_GATES + GATES * sizeof(struct gate))
 #define SEG_DIRS (SEG_SHARDS + SHARDS_ALL * sizeof(struct shard))
 #define SEG_OWNERS (SEG_DIRS + SHARDS_ALL * sizeof(struct shard_dir))
-#define SEG_LISTINGS (SEG_OWNERS + OWNER_HASHES * sizeof(uint32_t))
+#define SEG_LISTINGS (SEG_OWNERS + OWNER_WORDS * sizeof(uint32_t))
 #define SEG_BUCKETS_RAW (SEG_LISTINGS + LISTINGS * sizeof(struct listing))
 #define SEG_BUCKETS                                                            \
     ((SEG_BUCKETS_RAW + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES)

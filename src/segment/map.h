@@ -38,7 +38,7 @@ struct map {
     struct gate *gates;
     struct shard *shards;
     struct shard_dir *dirs;
-    uint32_t *owners; /* hint: at least so many wait, by hash of their owner */
+    uint32_t *owners; /* hint: who waits (store/owners.h) */
     struct listing *listings;
     struct bucket *buckets; /* the first segments */
     struct page_info *pages;

@@ -245,7 +245,7 @@ static bool see_worth(void *context, struct entry *e)
     }
     w->yes = w->set || (w->queue && (w->own || w->s->wide)) ||
         (!same && entry_is(e, PHASE_HELD) &&
-            transition_owner_waits(w->s->map, entry_owner_hash(w->s->map, e),
+            owners_wait(w->s->map, entry_owner_hash(w->s->map, e),
                 0)); /* a guess: a search tells */
     return !w->yes;
 }

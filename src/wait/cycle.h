@@ -28,10 +28,9 @@
  * where another cycle was found in between, its youngest is refused as it should
  * be, and the older one has to wait anew.
  *
- * Nearly always no owner that is in the way waits itself: owners that wait are
- * counted by their hashes (map.owners, transition_owner_waits()), and where those
- * counts are 0 the search ends before it begins. It costs a look at the own
- * key, as a waiter's looks do.
+ * Nearly always no owner that is in the way waits itself (owners_wait()): then
+ * the search ends before it begins. It costs a look at the own key, as a
+ * waiter's looks do.
  *
  * The nodes are a private copy: handles, states, tickets and hashes. None of
  * them is believed later: is_confirmed() compares the states with those in the

@@ -70,7 +70,8 @@ static void check_words(const struct map *map)
     if (sim.deaths > 0) /* a death beside them leaves one too many */
         return;
     want_zero(map->h->listeners, "listeners", 0);
-    for (uint32_t i = 0; i < OWNER_HASHES; i++)
+    want_zero(map->h->owners_untold, "waiting owners", 0);
+    for (uint32_t i = 0; i < OWNER_WORDS; i++)
         want_zero(map->owners[i], "waiting owners", i);
 }
 
