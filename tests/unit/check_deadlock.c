@@ -140,6 +140,18 @@ TEST(two_who_say_no_name_are_not_one)
     enq_close(e);
 }
 
+/* Their hashes were the same once, whatever the space's seed. */
+TEST(two_whose_names_differ_by_a_digit_are_not_one)
+{
+    struct enq *e = unit_open();
+
+    takes(e, "w100", "a", ENQ_MODE_X);
+    takes(e, "B", "b", ENQ_MODE_X);
+    waits(e, "w1000", "b");
+    waits(e, "B", "a");
+    enq_close(e);
+}
+
 /* --- cycles --- */
 
 #define OWNERS 70 /* more than are looked at in one go */
@@ -528,6 +540,7 @@ int main(void)
     ADD(a_request_behind_another_of_its_owner_closes_no_cycle);
     ADD(what_the_owner_of_a_request_in_the_way_waits_for_elsewhere_does_not_count);
     ADD(two_who_say_no_name_are_not_one);
+    ADD(two_whose_names_differ_by_a_digit_are_not_one);
     ADD_LOOP(each_of_many_in_the_way_may_be_the_one_who_closes_the_cycle,
         LENGTH(places));
     ADD(a_waiter_that_may_be_overtaken_closes_no_cycle);

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "unit.h"
 
@@ -87,6 +88,46 @@ TEST(similar_keys_spread_over_all_bits_that_are_used)
     spreads(shifts[_i]);
 }
 
+TEST(lengths_differ_in_the_byte_where_a_text_has_its_zero)
+{
+    bool seen[256] = {false};
+
+    for (uint64_t n = 1; n <= 16; n++) {
+        uint8_t highest = (HASH_LAST * n) >> 56;
+
+        ck_assert(!seen[highest]);
+        seen[highest] = true;
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+#define NUMBERS 200000
+
+/* Behind names of several lengths; chance would let two of these meet once in
+   10,000,000 runs. */
+TEST(numbers_that_differ_have_hashes_that_differ)
+{
+    static const char *const before[] = {"", "w", "of", "key", "user", "n\nk"};
+    static uint64_t hashes[LENGTH(before) * NUMBERS];
+    char text[32];
+    size_t n = 0;
+
+    for (size_t i = 0; i < LENGTH(before); i++)
+        for (int number = 0; number < NUMBERS; number++) {
+            int bytes = snprintf(text, sizeof(text), "%s%d", before[i], number);
+            hashes[n++] = hash_bytes(text, (size_t)bytes + 1, 0x1234567);
+        }
+    qsort(hashes, n, sizeof(*hashes), by_value);
+    for (size_t i = 1; i < n; i++)
+        ck_assert_uint_ne(hashes[i], hashes[i - 1]);
+}
+
 int main(void)
 {
     unit_begin("hash");
@@ -95,6 +136,8 @@ int main(void)
     ADD(every_bit_matters);
     ADD(the_length_matters_where_the_bytes_are_zero);
     ADD(another_seed_gives_another_hash);
+    ADD(lengths_differ_in_the_byte_where_a_text_has_its_zero);
+    ADD(numbers_that_differ_have_hashes_that_differ);
     ADD_LOOP(similar_keys_spread_over_all_bits_that_are_used, 8);
     return unit_end();
 }
