@@ -169,7 +169,7 @@ static bool relink(void *context, struct entry *e, uint64_t state)
     generic = entry_is_generic(e);
     noted = generic ? bit(r->gates, gate_of_hash(shm_load(&e->name_hash)))
                     : is_noted(r, shm_load(&e->hash));
-    if (used_anew(e, state))
+    if (entry_used_anew(e, state))
         return true;
     r->rc = relink_id(r->map, e, state);
     if (r->rc != 0 || !noted)

@@ -88,15 +88,6 @@ int relink_concrete(struct map *map, struct entry *e)
     return 0;
 }
 
-/* Reads that went before may be of the entry's next use: then its generation
-   has grown. The fence keeps them before the second load of the state; partner:
-   the store that frees the entry, after which others fill it. */
-bool used_anew(const struct entry *e, uint64_t state)
-{
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    return STATE_GENERATION(shm_load(&e->state)) != STATE_GENERATION(state);
-}
-
 /*
  * Of two with one id, one has run out, and the other came after it.
  *
@@ -113,7 +104,7 @@ int relink_id(struct map *map, struct entry *e, uint64_t state)
     if (e->id_bytes == 0)
         return 0;
     sound = entry_ask(map, e, &ask) && spot_of_entry_id(map, e, &spot);
-    if (used_anew(e, state))
+    if (entry_used_anew(e, state))
         return 0;
     if (!sound)
         return ENQ_ECORRUPT;

@@ -20,6 +20,4 @@ int relink_id(struct map *map, struct entry *e, uint64_t state);
 struct entry *ring_insert(const struct map *map, struct entry *first,
     struct entry *e);
 
-bool used_anew(const struct entry *e, uint64_t state);
-
 #endif

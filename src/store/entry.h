@@ -210,6 +210,15 @@ static inline bool state_same(uint64_t a, uint64_t b)
     return ((a ^ b) & ~STATE_NOTES) == 0;
 }
 
+/* Reads that went before may be of the entry's next use: then its generation
+   has grown. The fence keeps them before the second load of the state; partner:
+   the store that frees the entry, after which others fill it. */
+static inline bool entry_used_anew(const struct entry *e, uint64_t state)
+{
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return STATE_GENERATION(shm_load(&e->state)) != STATE_GENERATION(state);
+}
+
 static inline bool entry_is_generic(const struct entry *e)
 {
     return e->generic != 0;
