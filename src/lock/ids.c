@@ -30,25 +30,25 @@ static struct entry *find_derived(struct map *map, const char *id,
 
 /* By the exact clock: what has run out has no claim. Mostly there is no entry,
    and no clock is read. */
-static bool is_current(const struct map *map, struct entry *e)
+static bool is_current(const struct map *map, struct entry *e, uint64_t state)
 {
-    return e != NULL && state_is_live(shm_load_acquire(&e->state)) &&
-        entry_over(map, e, sys.now()) == ENQ_OK;
+    return e != NULL && state_is_live(state) &&
+        entry_over(map, e, sys.now()) == ENQ_OK && !entry_used_anew(e, state);
 }
 
 /* Both ways, as a caller may bring an id that was derived for another lock;
    that one's entry is guarded by other latches, and may end at any moment. */
 struct entry *ids_holder_locked(struct map *map, struct spot *spot,
-    const char *id)
+    const char *id, uint64_t *state)
 {
     struct entry *e = index_find_id(map, spot, id);
-    uint64_t state;
 
     enq_assert(spot->shard >= SHARDS && spot->shard < SHARDS_ALL);
-    if (is_current(map, e))
+    *state = e == NULL ? 0 : shm_load_acquire(&e->state);
+    if (is_current(map, e, *state))
         return e;
-    e = find_derived(map, id, &state);
-    return is_current(map, e) ? e : NULL;
+    e = find_derived(map, id, state);
+    return is_current(map, e, *state) ? e : NULL;
 }
 
 /* An entry that has run out has no claim to its id any more, though it is
@@ -58,9 +58,10 @@ int ids_claim_locked(struct map *map, struct spot *spot, const char *id,
     struct entry *e)
 {
     struct entry *other;
+    uint64_t state;
 
     enq_assert(spot->shard >= SHARDS && spot->shard < SHARDS_ALL);
-    if (ids_holder_locked(map, spot, id) != NULL)
+    if (ids_holder_locked(map, spot, id, &state) != NULL)
         return ENQ_EXISTS;
     other = index_find_id(map, spot, id);
     if (other == NULL)

@@ -11,9 +11,10 @@
 #include "store/index.h"
 
 /* Under the latch of the id's shard: the entry that has this id now, brought or
-   derived; NULL. */
+   derived, and its state; NULL. Of one that is derived that latch guards
+   nothing: entry_used_anew() tells whether what was read of it is its own. */
 struct entry *ids_holder_locked(struct map *map, struct spot *spot,
-    const char *id);
+    const char *id, uint64_t *state);
 
 /* Under the same: `e` has the id from now on. ENQ_EXISTS: a live entry has
    it. */

@@ -52,18 +52,20 @@ int request_same_id(struct scope *s, const struct ask *ask,
 {
     struct spot spot = spot_of_id(s->map, ask->id, ask->id_bytes);
     uint32_t *latch = &s->map->shards[spot.shard].latch;
+    uint64_t state;
     struct entry *e;
     int rc = latch_acquire(s->t, latch, RANK_ID);
 
     enq_assert(scope_is_entered(s) && ask->id_bytes > 0);
     if (rc != 0)
         return rc;
-    e = ids_holder_locked(s->map, &spot, ask->id);
-    if (e != NULL) {
+    e = ids_holder_locked(s->map, &spot, ask->id, &state);
+    if (e != NULL && blocker != NULL)
+        copy_blocker(s, e, 0, blocker);
+    if (e != NULL && !entry_used_anew(e, state))
         rc = ENQ_EXISTS;
-        if (blocker != NULL)
-            copy_blocker(s, e, 0, blocker);
-    }
+    else if (blocker != NULL)
+        blocker->owner[0] = '\0'; /* what was copied is of another lock */
     latch_release(s->t, latch);
     return rc;
 }

@@ -4,7 +4,9 @@
 #include "lock/ids.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "sync/sys.h"
@@ -169,6 +171,73 @@ TEST(a_derived_id_cannot_be_brought_by_another)
     enq_close(e);
 }
 
+/* What another thread does at one of our looks at the clock. */
+static struct {
+    struct enq *e;
+    struct enq_grant a, c;
+    pthread_t by;
+    unsigned looks_left;
+} moment;
+
+static void *give_a_back_and_take_c(void *unused)
+{
+    want(ENQ_OK, enq_unlock(moment.e, moment.a.handle, moment.a.token));
+    want(ENQ_OK, lock_as(moment.e, "c", NULL, ENQ_FOREVER, &moment.c));
+    return unused;
+}
+
+static mono_t while_another_moves(void)
+{
+    pthread_t thread;
+
+    if (pthread_equal(pthread_self(), moment.by) && moment.looks_left-- == 0) {
+        pthread_create(&thread, NULL, give_a_back_and_take_c, NULL);
+        pthread_join(thread, NULL);
+    }
+    return exact();
+}
+
+static bool same_entry(enq_handle a, enq_handle b)
+{
+    return (a ^ b) << (64 - HANDLE_REF_BITS) == 0;
+}
+
+/* The entry that a derived id leads to may be another lock's at any moment: that
+   has another id. */
+TEST(a_lock_that_took_the_place_of_another_has_not_its_id)
+{
+    unsigned refused = 0, granted = 0;
+    char id[ENQ_ID_BYTES];
+    struct enq_grant b;
+
+    moment.e = unit_open();
+    moment.by = pthread_self();
+    exact = sys.now;
+    for (unsigned n = 0; n < 6; n++) {
+        want(ENQ_OK, lock_as(moment.e, "a", NULL, ENQ_FOREVER, &moment.a));
+        want(ENQ_OK, enq_id(moment.e, moment.a.handle, id));
+        memset(&moment.c, 0, sizeof(moment.c));
+        moment.looks_left = n;
+        sys.now = while_another_moves;
+        memset(&b, 'x', sizeof(b));
+        if (lock_as(moment.e, "b", id, ENQ_FOREVER, &b) == ENQ_OK) {
+            granted += same_entry(moment.a.handle, moment.c.handle);
+            want(ENQ_OK, enq_unlock(moment.e, b.handle, b.token));
+        } else {
+            refused++;
+            if (b.blocker.owner[0] != '\0')
+                ck_assert_str_eq(b.blocker.id, id);
+        }
+        sys.now = exact;
+        enq_unlock(moment.e, moment.a.handle, moment.a.token);
+        enq_unlock(moment.e, moment.c.handle, moment.c.token);
+    }
+    ck_assert_uint_gt(refused, 0);
+    ck_assert_uint_gt(granted, 0);
+    unit_healthy(moment.e);
+    enq_close(moment.e);
+}
+
 TEST(the_id_of_a_lock_that_is_gone_is_not_found)
 {
     struct enq *e = unit_open();
@@ -309,6 +378,7 @@ int main(void)
     ADD(the_id_of_an_expired_lock_is_free);
     ADD(an_id_may_become_free_at_any_moment_of_a_request_for_it);
     ADD(a_derived_id_cannot_be_brought_by_another);
+    ADD(a_lock_that_took_the_place_of_another_has_not_its_id);
     ADD(the_id_of_a_lock_that_is_gone_is_not_found);
     ADD(ids_of_another_space_are_not_found);
     ADD_LOOP(an_id_has_a_longest_length, LENGTH(lengths));
