@@ -207,6 +207,39 @@ def pipelined_and_left_alone(world):
     holder.close()
 
 
+def _replies(peer, n):
+    peer.socket.settimeout(10)
+    told = b''
+    while told.count(b'\n') < n:
+        told += peer.receive(1 << 20)
+    return [json.loads(line) for line in told.splitlines()]
+
+
+def pipelined_and_put_by(world):
+    """A read takes all that is said, a turn is over after a few requests, each
+    of which looks at thousands of locks, and nobody else says anything."""
+    n, pairs = 5000, 20
+    holder = world.peer('extended', 'unix')
+    _pour(holder, b''.join(
+        encode({'OP': '1', 'reqUUID': i, 'eleLock': {
+            'name': 'net', 'argument': [str(i)], 'mode': 'S', 'owner': 'h',
+            'uuid': 'h%d' % i}}) for i in range(n)))
+    assert all(r['RC'] == '0' for r in _replies(holder, n))
+    peer = world.peer('extended', 'unix')
+    peer.socket.sendall(pairs * (
+        encode({'OP': '1', 'reqUUID': 1, 'eleLock': {
+            'name': 'net', 'argument': ['@'], 'mode': 'S', 'owner': 'p',
+            'uuid': 'p'}}) +
+        encode({'OP': '2', 'reqUUID': 2, 'lockUUID': 'p'})))
+    assert all(r['RC'] == '0' for r in _replies(peer, 2 * pairs))
+    peer.close()
+    _pour(holder, b''.join(
+        encode({'OP': '2', 'reqUUID': i, 'lockUUID': 'h%d' % i})
+        for i in range(n)))
+    assert all(r['RC'] == '0' for r in _replies(holder, n))
+    holder.close()
+
+
 def pipelined(world, shuts):
     """In parts of a millisecond, of which none is lost, nor changes place, be
     it that the client waits for the last, or has shut its side by then."""
@@ -243,6 +276,8 @@ add('300 clients that pipeline hold up nobody else', pipelined_by_many,
     world='pipeline')
 add('2,000 waits that are pipelined all begin, and end, by themselves',
     pipelined_and_left_alone, world='pipeline')
+add('what is put by is served though nothing more is said',
+    pipelined_and_put_by, world='pipeline')
 add('40,000 requests that are pipelined are answered one after the other',
     pipelined, False, world='pipeline')
 add('40,000 requests are answered though the client has said all',
