@@ -9,7 +9,7 @@
 #include "unit.h"
 
 #define THREADS 4
-#define ROUNDS 20000
+#define ROUNDS 100000
 #define OWNERS 40u /* more than a line has words */
 
 static struct seg_header header;
@@ -29,7 +29,7 @@ static void *come_and_go(void *arg)
     uint64_t dice = *(const uint64_t *)arg;
 
     for (unsigned i = 0; i < ROUNDS; i++) {
-        uint64_t mine = owner(unit_random(&dice) % OWNERS);
+        uint64_t mine = owner(unit_random(&dice) % (i % 2 == 0 ? OWNERS : 2));
 
         owners_count_in(&map, mine);
         if (!owners_wait(&map, mine, 0))
