@@ -107,9 +107,9 @@ struct bridge {
     unsigned n_spare_outs;
 
     struct table sessions, held, waits; /* by name, handle, ticket */
-    struct table requests;              /* held by what they were asked with */
-    struct cds_list_head broken;        /* sessions without a connection */
-    struct cds_list_head joined;        /* and with one */
+    struct table requests, asked; /* held, waits: by who asked, with what id */
+    struct cds_list_head broken;  /* sessions without a connection */
+    struct cds_list_head joined;  /* and with one */
     uint32_t n_sessions;
     struct cds_list_head spare; /* of struct held, free */
     uint32_t n_spare;
@@ -205,7 +205,7 @@ struct held {
 /* A started request. Its client may be gone: then it is withdrawn, or waits for
    its session to come back. */
 struct wait {
-    struct table_node by_ticket;
+    struct table_node by_ticket, by_request;
     struct cds_list_head node; /* of conn.waits or session.waits, or dropped */
     struct conn *conn;         /* NULL: the session's, or nobody's */
     struct session *session;

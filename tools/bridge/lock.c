@@ -179,7 +179,7 @@ static bool is_known(const struct serving *s)
 
     if (session == NULL || !s->ask->has_id || s->ask->test)
         return false;
-    w = wait_of_request(&session->waits, s->ask->id);
+    w = wait_of_request(s->b, s->c, s->ask->id);
     if (w != NULL) {
         w->start |= s->ask->start;
         if (s->ask->start)

@@ -70,7 +70,7 @@ static void make_room(struct bridge *b)
     b->ask.grants = room_for(ENQ_SET_MAX, sizeof(*b->ask.grants));
     if (!table_begin(&b->sessions) || !table_begin(&b->held) ||
         !table_begin(&b->requests) || !table_begin(&b->waits) ||
-        !table_begin(&b->serials))
+        !table_begin(&b->asked) || !table_begin(&b->serials))
         say_die(EX_OSERR, "out of memory");
     CDS_INIT_LIST_HEAD(&b->conns);
     CDS_INIT_LIST_HEAD(&b->dirty);
@@ -126,6 +126,7 @@ static void free_loop(struct bridge *b)
     table_end(&b->held);
     table_end(&b->requests);
     table_end(&b->waits);
+    table_end(&b->asked);
     table_end(&b->serials);
     while (b->n_spare_outs > 0)
         text_free(&b->spare_outs[--b->n_spare_outs]);

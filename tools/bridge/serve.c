@@ -374,10 +374,9 @@ static void serve_check(struct serving *s)
 
 static void serve_cancel(struct serving *s)
 {
-    struct cds_list_head *waits =
-        s->c->session == NULL ? &s->c->waits : &s->c->session->waits;
-    struct wait *w =
-        s->ask->ticket == NULL ? NULL : wait_of_request(waits, s->ask->ticket);
+    struct wait *w = s->ask->ticket == NULL
+        ? NULL
+        : wait_of_request(s->b, s->c, s->ask->ticket);
     int rc =
         w == NULL ? ENQ_NOTHELD : enq_cancel(s->b->space, w->by_ticket.key);
 

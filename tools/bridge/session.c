@@ -304,6 +304,12 @@ bool held_room(struct bridge *b, unsigned n)
     return true;
 }
 
+/* Clients count their requests alike: each has its own. */
+static uint64_t key_of(const struct session *s, uint64_t request)
+{
+    return request ^ s->by_name.key;
+}
+
 void held_add(struct bridge *b, struct session *s, const struct held *what)
 {
     struct held *h = cds_list_first_entry(&b->spare, struct held, node);
@@ -317,7 +323,7 @@ void held_add(struct bridge *b, struct session *s, const struct held *what)
     if (s->from != NULL)
         peer_count(b->share, &s->from->locks, 1);
     table_add(&b->held, &h->by_handle, h->handle);
-    table_add(&b->requests, &h->by_request, h->request);
+    table_add(&b->requests, &h->by_request, key_of(s, h->request));
     if (b->share->registry != NULL) {
         registry_add(b, h);
         if (enq_valid(b->space, h->handle) == ENQ_NOTHELD)
@@ -400,13 +406,14 @@ enum held_by held_by(struct bridge *b, const struct session *s,
 unsigned held_of_request(struct bridge *b, const struct session *s,
     uint64_t request, struct enq_grant *grants, unsigned most)
 {
-    struct table_node *node = table_find(&b->requests, request);
+    struct table_node *node = table_find(&b->requests, key_of(s, request));
     unsigned n = 0;
 
     for (; node != NULL; node = table_next(node)) {
         const struct held *h = TABLE_OF(node, struct held, by_request);
 
-        if (h->session != s || h->member >= most || h->gone)
+        if (h->session != s || h->request != request || h->member >= most ||
+            h->gone)
             continue;
         grants[h->member].handle = h->handle;
         grants[h->member].token = h->token;

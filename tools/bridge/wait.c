@@ -45,6 +45,13 @@ static uint32_t *count_of(struct wait *w)
     return w->conn == NULL ? NULL : &w->conn->n_waits;
 }
 
+/* Clients count their requests alike: each has its own. */
+static uint64_t key_of(const struct session *s, const struct conn *c,
+    uint64_t request)
+{
+    return request ^ (s != NULL ? s->by_name.key : c->serial << 32);
+}
+
 void wait_begin(struct bridge *b, struct wait *w, uint64_t ticket,
     struct conn *c)
 {
@@ -53,6 +60,9 @@ void wait_begin(struct bridge *b, struct wait *w, uint64_t ticket,
     cds_list_add_tail(&w->node,
         w->session == NULL ? &c->waits : &w->session->waits);
     ++*count_of(w);
+    if (w->id[0] != '\0')
+        table_add(&b->asked, &w->by_request,
+            key_of(w->session, w->conn, w->request));
     w->loop = b;
     w->from = w->session != NULL ? w->session->from : c->from;
     peer_count(b->share, &w->from->waits, 1);
@@ -69,6 +79,7 @@ void wait_leave(struct wait *w)
     if (count == NULL)
         return;
     cds_list_del(&w->node);
+    table_remove(&w->loop->asked, &w->by_request);
     --*count;
     peer_count(w->loop->share, &w->from->waits, -1u);
     if (w->conn != NULL)
@@ -87,13 +98,19 @@ struct wait *wait_take(struct bridge *b, uint64_t ticket)
     return TABLE_OF(node, struct wait, by_ticket);
 }
 
-struct wait *wait_of_request(const struct cds_list_head *waits, const char *id)
+struct wait *wait_of_request(struct bridge *b, const struct conn *c,
+    const char *id)
 {
-    struct wait *w;
+    struct table_node *node =
+        table_find(&b->asked, key_of(c->session, c, table_hash(id)));
 
-    cds_list_for_each_entry (w, waits, node)
-        if (strcmp(w->id, id) == 0)
+    for (; node != NULL; node = table_next(node)) {
+        struct wait *w = TABLE_OF(node, struct wait, by_request);
+
+        if (w->session == c->session && strcmp(w->id, id) == 0 &&
+            (w->session != NULL || w->conn == c))
             return w;
+    }
     return NULL;
 }
 

@@ -18,7 +18,9 @@ void wait_begin(struct bridge *b, struct wait *w, uint64_t ticket,
 struct wait *wait_take(struct bridge *b, uint64_t ticket);
 void wait_leave(struct wait *w);
 
-struct wait *wait_of_request(const struct cds_list_head *waits, const char *id);
+/* The one that @c, or its session, waits for under this reqUUID; or NULL. */
+struct wait *wait_of_request(struct bridge *b, const struct conn *c,
+    const char *id);
 
 /* Nobody wants them any more. */
 void wait_drop_all(struct bridge *b, struct cds_list_head *waits);
