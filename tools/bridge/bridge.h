@@ -41,6 +41,7 @@
 
 #define SPARE_OUTS 256u
 
+struct farewell;
 struct listener;
 struct looks;
 struct loose;
@@ -91,10 +92,11 @@ struct bridge {
     int64_t tick_ns;
 
     struct cds_list_head conns, dirty, partial, ending; /* of struct conn */
-    struct cds_list_head unread, behind;                /* as well */
+    struct cds_list_head unread, behind, hung;          /* as well */
     struct cds_list_head dropped; /* of struct wait: to be cancelled */
     int64_t late_ns;      /* when this round has had its time (receive.c) */
     bool is_late;         /* it has */
+    bool is_flooded;      /* by ends: more of them are behind these (loop.c) */
     unsigned n_more;      /* requests behind which there was another */
     struct table serials; /* conns by their number */
     uint64_t n_serials;
@@ -110,6 +112,7 @@ struct bridge {
     struct table requests, asked; /* held, waits: by who asked, with what id */
     struct cds_list_head broken;  /* sessions without a connection */
     struct cds_list_head joined;  /* and with one */
+    struct cds_list_head over;    /* and that are over (over.h) */
     uint32_t n_sessions;
     struct cds_list_head spare; /* of struct held, free */
     uint32_t n_spare;
@@ -141,6 +144,8 @@ struct conn {
     struct cds_list_head partial; /* of bridge.partial: a request has begun; or
                                      of bridge.behind; or of bridge.ending */
     struct cds_list_head unread;  /* of bridge.unread, if is_unread */
+    struct cds_list_head hung;    /* of bridge.hung, if is_hung */
+    uint32_t hung_events;         /* for which it is there */
     struct cds_list_head waits;   /* without a session: its pending requests */
     struct cds_list_head looks;   /* asked for behind one that is being made */
     uint32_t n_waits, n_looks;
@@ -155,15 +160,16 @@ struct conn {
     uint64_t sent;               /* bytes written to its socket */
     uint64_t taken;              /* how far that has come: see unread.c */
     int64_t moved_ns, judged_ns; /* when it came further; when we looked */
-    bool is_dirty, is_partial, is_unread;
+    bool is_dirty, is_partial, is_unread, is_hung;
     bool behind;  /* what is in `in` is to be served when others were */
     bool writing; /* epoll tells when it can go on */
     bool ending;  /* closed when its replies are written; what comes is lost */
     bool shut;    /* they are written */
     bool eof;     /* it has said all */
     bool surplus; /* one too many: its first request is refused */
-    struct moving *moving; /* it goes on at another loop */
-    struct peer *from;     /* NULL: it is not counted */
+    struct moving *moving;     /* it goes on at another loop */
+    struct farewell *farewell; /* its session is over, but not all of that */
+    struct peer *from;         /* NULL: it is not counted */
     struct session *session;
     char peer[PEER_BYTES];
 };
@@ -171,13 +177,15 @@ struct conn {
 /* A remote session. See session.h. */
 struct session {
     struct table_node by_name;
-    struct cds_list_head node; /* of bridge.broken or .joined */
+    struct cds_list_head node; /* of bridge.broken, .joined or .over */
     struct conn *conn;         /* or NULL */
     struct peer *from;         /* NULL: nobody has come for it yet */
     int64_t grace_ms, ends_ns; /* without a connection: until then */
     struct cds_list_head held, waits;
     uint32_t n_held, n_waits;
-    struct done_ring *done; /* NULL: nothing yet */
+    bool is_over;
+    struct farewell *farewell; /* who waits for that; or NULL */
+    struct done_ring *done;    /* NULL: nothing yet */
     uint32_t n_done;
     char name[SESSION_BYTES]; /* its id only its client knows (tag.h) */
     char peer[PEER_BYTES];

@@ -11,7 +11,10 @@
 #include <unistd.h>
 
 #include "handoff.h"
+#include "hung.h"
 #include "look.h"
+#include "loop.h"
+#include "over.h"
 #include "peer.h"
 #include "receive.h"
 #include "reply.h"
@@ -26,13 +29,24 @@
 
 /* --- begin and end --- */
 
-void conn_watch(struct bridge *b, struct conn *c)
+static bool watch(struct bridge *b, struct conn *c, int how)
 {
     struct epoll_event event = {.data.ptr = c};
 
     event.events =
         (c->eof ? 0 : EPOLLIN | EPOLLRDHUP) | (c->writing ? EPOLLOUT : 0);
-    epoll_ctl(b->epoll, EPOLL_CTL_MOD, c->fd, &event);
+    return epoll_ctl(b->epoll, how, c->fd, &event) == 0;
+}
+
+void conn_watch(struct bridge *b, struct conn *c)
+{
+    if (!c->is_hung)
+        (void)watch(b, c, EPOLL_CTL_MOD);
+}
+
+bool conn_watch_anew(struct bridge *b, struct conn *c)
+{
+    return watch(b, c, EPOLL_CTL_ADD);
 }
 
 /* Others read the sum, and nobody else writes it. */
@@ -132,6 +146,7 @@ static void leave(struct bridge *b, struct conn *c)
     if (c->is_dirty)
         cds_list_del(&c->dirty);
     unread_forget(c);
+    hung_forget(c);
     set_counted(b, c, 0);
     table_remove(&b->serials, &c->by_serial);
     cds_list_del(&c->node);
@@ -143,6 +158,7 @@ void conn_end(struct bridge *b, struct conn *c)
         (unsigned long long)c->serial);
     if (c->session != NULL)
         session_leave(b, c->session);
+    over_unasked(c);
     wait_drop_all(b, &c->waits);
     look_drop_all(b, c);
     receive_no_more(b, c);
@@ -309,7 +325,18 @@ static bool flush(struct bridge *b, struct conn *c)
         conn_watch(b, c);
     }
     conn_cut_if_full(b, c); /* events come without being asked for */
-    return writing || !c->ending || c->n_looks > 0 || shut(c);
+    return writing || !c->ending || c->n_looks > 0 || c->farewell != NULL ||
+        shut(c);
+}
+
+/* To close one is what takes most of its time. */
+static void end_soon(struct bridge *b, struct conn *c)
+{
+    if (b->is_late)
+        hung_add(b, c, 0);
+    else
+        conn_end(b, c);
+    bridge_look_late(b);
 }
 
 void conn_flush_all(struct bridge *b)
@@ -320,7 +347,7 @@ void conn_flush_all(struct bridge *b)
         cds_list_del(&c->dirty);
         c->is_dirty = false;
         if (!flush(b, c))
-            conn_end(b, c);
+            end_soon(b, c);
     }
     unread_limit(b);
 }
@@ -344,7 +371,7 @@ static void end_late(struct bridge *b)
     cds_list_for_each_entry_safe (c, next, &b->ending, partial)
         if (b->now_ns - c->begun_ns >= ENDING_NS &&
             !(reads_the_rest(c) && b->stopping == NULL))
-            conn_end(b, c);
+            hung_add(b, c, 0);
 }
 
 static bool is_idle(const struct bridge *b, const struct conn *c)
@@ -352,7 +379,8 @@ static bool is_idle(const struct bridge *b, const struct conn *c)
     int64_t most_ns = b->options.limits.idle_s * INT64_C(1000000000);
 
     return c->session == NULL && c->n_waits == 0 && c->n_looks == 0 &&
-        c->out.n == 0 && b->now_ns - c->heard_ns >= most_ns;
+        c->farewell == NULL && c->out.n == 0 &&
+        b->now_ns - c->heard_ns >= most_ns;
 }
 
 /* The list is in the order in which they were looked at: a request costs
@@ -370,7 +398,7 @@ static void end_idle(struct bridge *b)
         if (!is_idle(b, c))
             continue;
         say_more("%s has been idle for too long", c->peer);
-        conn_end(b, c);
+        hung_add(b, c, 0);
     }
 }
 

@@ -19,6 +19,8 @@ bool conn_join(struct bridge *b, struct conn *c);
 
 /* What epoll is to tell of it is not what it was. */
 void conn_watch(struct bridge *b, struct conn *c);
+/* Nothing is told of it (hung.h), and now it is again. False: no memory. */
+bool conn_watch_anew(struct bridge *b, struct conn *c);
 /* Since now; in bridge.partial or .ending. */
 void conn_keeps_waiting(struct bridge *b, struct conn *c,
     struct cds_list_head *list);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "conn.h"
+#include "hung.h"
+#include "loop.h"
 #include "peer.h"
 #include "reply.h"
 #include "route.h"
@@ -13,8 +15,10 @@
 #include "session.h"
 #include "wait.h"
 
-/* So many in a round: a client that sends requests is not to wait for all. */
+/* So many in a round, and as soon as that is late fewer: a client that sends
+   requests is not to wait for all. */
 #define EVENTS_AT_ONCE 512
+#define EVENTS_LATE 32
 
 /* --- results --- */
 
@@ -62,15 +66,29 @@ static void tell_reply(struct bridge *b, struct conn *c, const struct wait *w,
     reply_end(&r);
 }
 
+/* Nobody is there to be told of it. */
+static bool is_unwanted(const struct wait *w)
+{
+    if (w->session != NULL)
+        return w->session->is_over;
+    return w->conn == NULL || hung_is_gone(w->conn);
+}
+
+static struct conn *whom_to_tell(const struct wait *w)
+{
+    return w->session != NULL ? w->session->conn : w->conn;
+}
+
 static void take_result(struct bridge *b, struct wait *w,
     const struct enq_event *event)
 {
     const struct enq_grant *grants =
         w->grants != NULL ? w->grants : &event->grant;
-    struct conn *c = w->session != NULL ? w->session->conn : w->conn;
+    bool unwanted = is_unwanted(w);
+    struct conn *c = unwanted ? NULL : whom_to_tell(w);
     int result = event->result;
 
-    if (result == ENQ_OK && w->session == NULL && w->conn == NULL) {
+    if (result == ENQ_OK && unwanted) {
         give_back(b, grants, w->n);
     } else if (result == ENQ_OK && !wait_granted(b, w, grants)) {
         give_back(b, grants, w->n);
@@ -136,6 +154,9 @@ void event_take(struct bridge *b)
     struct enq_event event;
 
     for (int i = 0; i < EVENTS_AT_ONCE; i++) {
+        if (i % EVENTS_LATE == EVENTS_LATE - 1 &&
+            bridge_look_late(b) >= b->late_ns)
+            return;
         event.grant.blocker.id[0] = '\0'; /* nobody, unless it is told */
         if (enq_next(b->space, &event) != ENQ_OK)
             return;

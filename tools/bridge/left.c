@@ -8,6 +8,7 @@
 
 #include "handoff.h"
 #include "loop.h"
+#include "over.h"
 #include "peer.h"
 #include "say.h"
 #include "session.h"

@@ -14,9 +14,11 @@
 
 #include "conn.h"
 #include "event.h"
+#include "hung.h"
 #include "left.h"
 #include "listen.h"
 #include "look.h"
+#include "over.h"
 #include "peer.h"
 #include "receive.h"
 #include "route.h"
@@ -111,9 +113,24 @@ static bool is_source(const struct bridge *b, const struct source *source)
 }
 
 /* First of all the clients that have hung up: what others give back in this
-   round is not to be granted to them. */
+   round is not to be granted to them. When there are more than the round has
+   time for, they end in the order in which they came (hung.h). */
+static void take_end(struct bridge *b, struct conn *c, uint32_t events)
+{
+    if (b->is_late || !cds_list_empty(&b->hung)) {
+        hung_add(b, c, events);
+        return;
+    }
+    receive_event(b, c, events);
+    bridge_look_late(b);
+}
+
+/* Epoll tells of others when it has told of all that hang up: as long as it
+   tells of little else, there is time for nothing else. */
 static void take_ends(struct bridge *b, struct epoll_event *events, int n)
 {
+    int ends = 0;
+
     for (int i = 0; i < n; i++) {
         void *source = events[i].data.ptr;
 
@@ -121,8 +138,12 @@ static void take_ends(struct bridge *b, struct epoll_event *events, int n)
             is_source(b, source) || listen_is(source))
             continue;
         events[i].data.ptr = NULL;
-        receive_event(b, source, events[i].events);
+        take_end(b, source, events[i].events);
+        ends++;
     }
+    b->is_flooded = n == EVENTS && ends > n / 2;
+    if (b->is_flooded)
+        bridge_begin_time(b, 0);
 }
 
 /* A connection may end by its own event, and only by that: each has one in a
@@ -172,12 +193,18 @@ static void feed_watchdog(struct bridge *b)
     route_lap_begin(b);
 }
 
+static bool is_anything_over(struct bridge *b)
+{
+    return !cds_list_empty(&b->dropped) || !cds_list_empty(&b->hung) ||
+        !cds_list_empty(&b->over);
+}
+
 /* ms until the next round, though nothing comes. */
 static int patience(struct bridge *b)
 {
     int most = left_patience(b);
 
-    if (!cds_list_empty(&b->behind) || !cds_list_empty(&b->dropped))
+    if (!cds_list_empty(&b->behind) || is_anything_over(b))
         return 0;
     if (needs_ticks(b))
         return 100;
@@ -211,15 +238,18 @@ static void drain(struct bridge *b)
     int n;
 
     listen_end(b);
+    over_all(b); /* what was told to be over is */
     cds_list_for_each_entry_safe (c, next, &b->conns, node) {
         conn_dismiss(b, c, "The bridge is stopping");
         conn_finish(b, c);
     }
     conn_flush_all(b);
     while (!cds_list_empty(&b->conns) && bridge_clock() < until) {
-        n = epoll_wait(b->epoll, events, EVENTS, 50);
+        n = epoll_wait(b->epoll, events, EVENTS,
+            cds_list_empty(&b->hung) ? 50 : 0);
         b->now_ns = bridge_clock();
         take(b, events, n);
+        hung_more(b);
         conn_tick(b);
         unread_tick(b);
         conn_flush_all(b);
@@ -258,6 +288,19 @@ static void take_last(struct bridge *first)
 
 /* --- all of it --- */
 
+/* Some of it, when all others have their answers. */
+static void end_some(struct bridge *b)
+{
+    if (!is_anything_over(b))
+        return;
+    conn_flush_all(b);
+    wait_drop_more(b);
+    if (b->is_flooded)
+        return;
+    hung_more(b);
+    over_more(b);
+}
+
 static void turn(struct bridge *b)
 {
     struct epoll_event events[EVENTS];
@@ -270,7 +313,7 @@ static void turn(struct bridge *b)
         b->is_late = false;
         take(b, events, n);
         receive_behind(b);
-        wait_drop_more(b);
+        end_some(b);
         conn_flush_all(b);
         tick(b);
         feed_watchdog(b);

@@ -15,6 +15,7 @@
 #include "conn.h"
 #include "left.h"
 #include "loop.h"
+#include "over.h"
 #include "peer.h"
 #include "route.h"
 #include "say.h"
@@ -78,9 +79,11 @@ static void make_room(struct bridge *b)
     CDS_INIT_LIST_HEAD(&b->ending);
     CDS_INIT_LIST_HEAD(&b->unread);
     CDS_INIT_LIST_HEAD(&b->behind);
+    CDS_INIT_LIST_HEAD(&b->hung);
     CDS_INIT_LIST_HEAD(&b->dropped);
     CDS_INIT_LIST_HEAD(&b->broken);
     CDS_INIT_LIST_HEAD(&b->joined);
+    CDS_INIT_LIST_HEAD(&b->over);
     CDS_INIT_LIST_HEAD(&b->spare);
 }
 
@@ -115,6 +118,7 @@ static void end_all_connections(struct bridge *b)
 {
     while (!cds_list_empty(&b->conns))
         conn_end(b, cds_list_first_entry(&b->conns, struct conn, node));
+    over_all(b);
 }
 
 static void free_loop(struct bridge *b)

@@ -8,6 +8,7 @@
 #include "conn.h"
 #include "handoff.h"
 #include "look.h"
+#include "over.h"
 #include "peer.h"
 #include "say.h"
 #include "session.h"
@@ -450,9 +451,11 @@ static void serve_ping(struct serving *s)
 
 static void serve_goodbye(struct serving *s)
 {
+    if (s->c->session != NULL) {
+        over_by_wish(s->b, s->c, &s->reply);
+        return;
+    }
     reply_result(&s->reply, ENQ_OK, NULL, NULL);
-    if (s->c->session != NULL)
-        session_end(s->b, s->c->session);
     conn_finish(s->b, s->c);
 }
 

@@ -8,8 +8,10 @@
 
 #include "conn.h"
 #include "handoff.h"
+#include "hung.h"
 #include "left.h"
 #include "loop.h"
+#include "over.h"
 #include "peer.h"
 #include "receive.h"
 #include "registry.h"
@@ -200,28 +202,7 @@ void session_leave(struct bridge *b, struct session *s)
         session_end(b, s);
 }
 
-/* It goes on counting. */
-static void let_go(struct bridge *b, const struct held *h)
-{
-    if (enq_abandon(b->space, h->handle, h->token) == ENQ_OK &&
-        h->session->from != NULL)
-        peer_has_lock(b, h->session->from, h->handle);
-}
-
-/* What is to stay is an orphan from now, which others may adopt. One with a
-   lock delay is not given back but runs out: the delay is for those whose
-   holder is gone. */
-static void give_up(struct bridge *b, const struct held *h)
-{
-    if (h->on_death != ENQ_DEATH_RELEASE)
-        let_go(b, h);
-    else if (h->delayed)
-        enq_renew(b->space, h->handle, h->token, 1);
-    else
-        enq_unlock(b->space, h->handle, h->token);
-}
-
-static void forget(struct bridge *b, struct session *s)
+void session_forget(struct bridge *b, struct session *s)
 {
     table_remove(&b->sessions, &s->by_name);
     cds_list_del(&s->node);
@@ -232,21 +213,6 @@ static void forget(struct bridge *b, struct session *s)
     free(s);
 }
 
-void session_end(struct bridge *b, struct session *s)
-{
-    say_more("session %s of %s has ended", s->name, s->peer);
-    if (s->conn != NULL)
-        part(b, s);
-    wait_drop_all(b, &s->waits);
-    while (!cds_list_empty(&s->held)) {
-        struct held *h = cds_list_first_entry(&s->held, struct held, node);
-
-        give_up(b, h);
-        held_remove(b, h);
-    }
-    forget(b, s);
-}
-
 void session_forget_all(struct bridge *b)
 {
     struct session *s, *next;
@@ -255,7 +221,7 @@ void session_forget_all(struct bridge *b)
     cds_list_for_each_entry_safe (s, next, &b->broken, node) {
         cds_list_for_each_entry_safe (h, other, &s->held, node)
             held_remove(b, h);
-        forget(b, s);
+        session_forget(b, s);
     }
     cds_list_for_each_entry_safe (h, other, &b->spare, node)
         free(h);
@@ -271,9 +237,9 @@ void session_tick(struct bridge *b)
             session_end(b, s);
     cds_list_for_each_entry_safe (s, next, &b->joined, node)
         if (b->now_ns - s->conn->heard_ns > silent_ns &&
-            !receive_has_more(s->conn)) {
+            !receive_has_more(s->conn) && !s->conn->is_hung) {
             say_more("%s has been silent for too long", s->peer);
-            conn_end(b, s->conn);
+            hung_add(b, s->conn, 0);
         }
 }
 

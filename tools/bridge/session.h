@@ -35,8 +35,8 @@ const char *session_join(struct bridge *b, struct conn *c,
     const struct ask *ask, struct joined *joined);
 /* Its connection is gone: the grace period begins. */
 void session_leave(struct bridge *b, struct session *s);
-/* It is over: what goes with it is given back. */
-void session_end(struct bridge *b, struct session *s);
+/* It is over (over.h), and has nothing any more. */
+void session_forget(struct bridge *b, struct session *s);
 
 /* One that a bridge had which is gone, without a connection; also beyond the
    limit, as its locks are there. NULL: no memory. */

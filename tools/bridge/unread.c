@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "conn.h"
+#include "hung.h"
 #include "say.h"
 
 /* Each is looked at so often. */
@@ -103,13 +104,12 @@ static bool look(struct bridge *b, struct conn *c)
     return why == NULL;
 }
 
-/* A reset: to let go of what nobody takes. */
-static void cut(struct bridge *b, struct conn *c)
+/* Its end is a reset: to let go of what nobody takes. */
+static void cut(struct conn *c)
 {
     const struct linger at_once = {1, 0};
 
     setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-    conn_end(b, c);
 }
 
 /* In the order in which they were looked at. */
@@ -123,8 +123,10 @@ void unread_tick(struct bridge *b)
         c->judged_ns = b->now_ns;
         cds_list_del(&c->unread);
         cds_list_add_tail(&c->unread, &b->unread);
-        if (!look(b, c))
-            cut(b, c);
+        if (c->is_hung || look(b, c))
+            continue;
+        cut(c);
+        hung_add(b, c, 0);
     }
 }
 
@@ -157,6 +159,7 @@ void unread_limit(struct bridge *b)
         say_more("%s has not read %zu bytes, and all clients together more "
                  "than %zu (connection %llu)",
             c->peer, c->replies_counted, most, (unsigned long long)c->serial);
-        cut(b, c);
+        cut(c);
+        conn_end(b, c);
     }
 }

@@ -132,18 +132,20 @@ void wait_drop_more(struct bridge *b)
     }
 }
 
-/* Each has a result still, which nobody will be told; a lock that came in this
-   very moment is given back then (event.c). Of very many some are cancelled in
-   this round. */
+/* It has a result still, which nobody will be told; a lock that came in this
+   very moment is given back then (event.c). */
+void wait_drop(struct bridge *b, struct wait *w)
+{
+    wait_leave(w);
+    w->is_dropped = true;
+    cds_list_add_tail(&w->node, &b->dropped);
+}
+
+/* Of very many some are cancelled in this round. */
 void wait_drop_all(struct bridge *b, struct cds_list_head *waits)
 {
-    while (!cds_list_empty(waits)) {
-        struct wait *w = cds_list_first_entry(waits, struct wait, node);
-
-        wait_leave(w);
-        w->is_dropped = true;
-        cds_list_add_tail(&w->node, &b->dropped);
-    }
+    while (!cds_list_empty(waits))
+        wait_drop(b, cds_list_first_entry(waits, struct wait, node));
     wait_drop_more(b);
 }
 

@@ -22,7 +22,8 @@ void wait_leave(struct wait *w);
 struct wait *wait_of_request(struct bridge *b, const struct conn *c,
     const char *id);
 
-/* Nobody wants them any more. */
+/* Nobody wants it any more, or any of them. */
+void wait_drop(struct bridge *b, struct wait *w);
 void wait_drop_all(struct bridge *b, struct cds_list_head *waits);
 
 /* Those whose turn did not come yet. */
