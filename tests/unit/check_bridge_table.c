@@ -44,6 +44,33 @@ TEST(it_grows_with_what_is_in_it_and_all_of_that_is_found)
     table_end(&t);
 }
 
+/* What has come before is found, and in the same order, and goes. */
+TEST(it_grows_a_little_with_each_that_comes)
+{
+    static struct table_node node[NODES], other[NODES];
+    struct table t;
+    unsigned n = 0;
+
+    ck_assert(table_begin(&t));
+    do {
+        ck_assert_ptr_null(t.old);
+        table_add(&t, &other[n], n);
+        table_add(&t, &node[n], n);
+    } while (++n < NODES && t.old == NULL);
+    for (unsigned i = 0; i < n; i++) {
+        if (i % 3 == 0)
+            ck_assert_ptr_eq(table_find(&t, i), &node[i]);
+        table_remove(&t, &node[i]);
+        ck_assert_ptr_nonnull(t.old);
+    }
+    for (unsigned i = 0; t.old != NULL; i++)
+        table_add(&t, &node[i], n + i);
+    for (unsigned i = 0; i < n; i++)
+        ck_assert_ptr_eq(table_find(&t, i), &other[i]);
+    ck_assert_ptr_eq(table_find(&t, n), &node[0]);
+    table_end(&t);
+}
+
 TEST(all_nodes_of_one_key_are_found_and_any_is_there_while_there_is_one)
 {
     struct table_node node[3], *found;
@@ -156,6 +183,7 @@ int main(void)
     unit_begin("bridge_table");
     ADD(what_comes_and_goes_does_not_make_it_grow);
     ADD(it_grows_with_what_is_in_it_and_all_of_that_is_found);
+    ADD(it_grows_a_little_with_each_that_comes);
     ADD(all_nodes_of_one_key_are_found_and_any_is_there_while_there_is_one);
     ADD(one_of_many_with_the_same_key_is_taken_out_as_fast_as_one_of_few);
     ADD(all_are_taken_out_one_after_the_other_without_a_walk_for_each);

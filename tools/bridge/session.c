@@ -289,7 +289,8 @@ void held_add(struct bridge *b, struct session *s, const struct held *what)
     if (s->from != NULL)
         peer_count(b->share, &s->from->locks, 1);
     table_add(&b->held, &h->by_handle, h->handle);
-    table_add(&b->requests, &h->by_request, key_of(s, h->request));
+    if (h->request != 0) /* without an id it is not asked for again */
+        table_add(&b->requests, &h->by_request, key_of(s, h->request));
     if (b->share->registry != NULL) {
         registry_add(b, h);
         if (enq_valid(b->space, h->handle) == ENQ_NOTHELD)

@@ -24,7 +24,8 @@ bool table_begin(struct table *t)
 void table_end(struct table *t)
 {
     free(t->slots);
-    t->slots = NULL;
+    free(t->old);
+    t->slots = t->old = NULL;
 }
 
 static void put(struct table *t, struct table_node *node, size_t i)
@@ -38,31 +39,69 @@ static void put(struct table *t, struct table_node *node, size_t i)
     *slot = node;
 }
 
+/* What was in one slot is in these two now, in the same order. Both are empty
+   still: whoever comes for one of them takes the old one along first. */
+static void take_along(struct table *t, size_t i)
+{
+    struct table_node *node = t->old[i], *next;
+    struct table_node **end[2] = {&t->slots[i], &t->slots[i + t->old_mask + 1]};
+
+    for (; node != NULL; node = next) {
+        bool second = slot_of(t, node->key) != i;
+
+        next = node->next;
+        node->next = NULL;
+        node->at = end[second];
+        *end[second] = node;
+        end[second] = &node->next;
+    }
+    t->old[i] = NULL;
+}
+
+static void take_along_for(struct table *t, uint64_t key)
+{
+    if (t->old != NULL)
+        take_along(t, slot_of(t, key) & t->old_mask);
+}
+
+/* With so many for each that is added, all are long before it grows again. */
+#define OLD_AT_ONCE 4u
+
+static void take_some_along(struct table *t)
+{
+    if (t->old == NULL)
+        return;
+    for (unsigned n = 0; n < OLD_AT_ONCE && t->taken <= t->old_mask; n++)
+        take_along(t, t->taken++);
+    if (t->taken <= t->old_mask)
+        return;
+    free(t->old);
+    t->old = NULL;
+}
+
+/* Of a million nobody waits for all. */
 static void grow(struct table *t)
 {
-    struct table bigger = {.n = t->n, .mask = t->mask * 2 + 1};
+    size_t mask = t->mask * 2 + 1;
+    struct table_node **slots = calloc(mask + 1, sizeof(*slots));
 
-    bigger.slots = calloc(bigger.mask + 1, sizeof(struct table_node *));
-    if (bigger.slots == NULL)
+    if (slots == NULL)
         return;
-    for (size_t i = 0; i <= t->mask; i++) {
-        struct table_node *node = t->slots[i], *next;
-
-        for (; node != NULL; node = next) {
-            next = node->next;
-            put(&bigger, node, slot_of(&bigger, node->key));
-        }
-    }
-    free(t->slots);
-    *t = bigger;
+    t->old = t->slots;
+    t->old_mask = t->mask;
+    t->slots = slots;
+    t->mask = mask;
+    t->taken = t->empty = 0;
 }
 
 void table_add(struct table *t, struct table_node *node, uint64_t key)
 {
     size_t i;
 
-    if (t->n > t->mask)
+    take_some_along(t);
+    if (t->n > t->mask && t->old == NULL)
         grow(t);
+    take_along_for(t, key);
     i = slot_of(t, key);
     node->key = key;
     put(t, node, i);
@@ -78,8 +117,9 @@ static struct table_node *first_of(struct table_node *node, uint64_t key)
     return node;
 }
 
-struct table_node *table_find(const struct table *t, uint64_t key)
+struct table_node *table_find(struct table *t, uint64_t key)
 {
+    take_along_for(t, key);
     return first_of(t->slots[slot_of(t, key)], key);
 }
 
@@ -93,6 +133,8 @@ struct table_node *table_any(struct table *t)
 {
     if (t->n == 0)
         return NULL;
+    while (t->old != NULL)
+        take_some_along(t);
     while (t->slots[t->empty] == NULL)
         t->empty++;
     return t->slots[t->empty];
