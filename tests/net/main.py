@@ -25,6 +25,7 @@ import limits  # noqa: F401
 import short  # noqa: F401
 import slow
 import greedy
+import leave
 import many  # noqa: F401
 import death  # noqa: F401
 import outage  # noqa: F401
@@ -41,6 +42,7 @@ WORLDS = {
     'few-lists': {'options': ['--max-lists', str(limits.LISTS_BYTES)]},
     'slow': {'options': ['--read-time', str(slow.READ_S)]},
     'pipeline': {'options': greedy.OPTIONS},
+    'leave': {'options': leave.OPTIONS},
     'events': {'options': ['--max-output', str(limits.OUTPUT_BYTES)]},
     'suspect': {'options': suspect.OPTIONS},
     'max-grace': {'options': suspect.OPTIONS + ['--max-grace', '1']},
