@@ -93,6 +93,7 @@ add('400 clients that leave 0.9 MiB unread each take a bounded memory',
 
 WAITS = 10000  # which a session may have, and each is dear in a long queue
 OPTIONS = ['--max-waits', str(WAITS)]
+GULPS = OPTIONS + ['--max-request', '1048576']  # so much is read at once
 
 
 def _pour(peer, what):
@@ -193,6 +194,19 @@ def pipelined_by_many(world):
     quiet.close()
 
 
+def _finds_at_once(world, peer, n):
+    """In one read, of which no more comes, and all are answered."""
+    os.kill(world.process.pid, signal.SIGSTOP)
+    try:
+        _pour(peer, b''.join(encode({'OP': 'find', 'lockUUID': 'none',
+                                     'reqUUID': i}) for i in range(n)))
+    finally:
+        os.kill(world.process.pid, signal.SIGCONT)
+    told = b''
+    while told.count(b'\n') < n:
+        told += peer.receive() or peer.fail()
+
+
 def pipelined_and_left_alone(world):
     """Nothing else happens that would wake the bridge."""
     n = 2000
@@ -201,6 +215,8 @@ def pipelined_and_left_alone(world):
     _pour(peer, b''.join(encode(peer.lock_request('busy', 600000)[1])
                          for _ in range(n)))
     world.wait_for_waiters(n, 30)
+    peer.socket.settimeout(10)
+    _finds_at_once(world, peer, 3000)
     peer.close()
     world.wait_for_waiters(0, 30)
     holder.unlock(held.uuid)
@@ -275,7 +291,7 @@ def pipelined(world, shuts):
 add('300 clients that pipeline hold up nobody else', pipelined_by_many,
     world='pipeline')
 add('2,000 waits that are pipelined all begin, and end, by themselves',
-    pipelined_and_left_alone, world='pipeline')
+    pipelined_and_left_alone, world='gulps')
 add('what is put by is served though nothing more is said',
     pipelined_and_put_by, world='pipeline')
 add('40,000 requests that are pipelined are answered one after the other',

@@ -42,6 +42,7 @@ WORLDS = {
     'few-lists': {'options': ['--max-lists', str(limits.LISTS_BYTES)]},
     'slow': {'options': ['--read-time', str(slow.READ_S)]},
     'pipeline': {'options': greedy.OPTIONS},
+    'gulps': {'options': greedy.GULPS},
     'leave': {'options': leave.OPTIONS},
     'events': {'options': ['--max-output', str(limits.OUTPUT_BYTES)]},
     'suspect': {'options': suspect.OPTIONS},

@@ -15,10 +15,11 @@
 #include "session.h"
 #include "wait.h"
 
-/* So many in a round, and as soon as that is late fewer: a client that sends
-   requests is not to wait for all. */
+/* So many in a round, for so long: a client that sends requests is not to wait
+   for all. When many hang up, some. */
 #define EVENTS_AT_ONCE 512
-#define EVENTS_LATE 32
+#define EVENTS_SOME 32
+#define EVENTS_NS INT64_C(1000000)
 
 /* --- results --- */
 
@@ -151,11 +152,11 @@ void event_tell(struct bridge *b, struct wait *w, const struct enq_event *event)
 
 void event_take(struct bridge *b)
 {
+    int64_t until = bridge_clock() + (b->is_flooded ? 0 : EVENTS_NS);
     struct enq_event event;
 
     for (int i = 0; i < EVENTS_AT_ONCE; i++) {
-        if (i % EVENTS_LATE == EVENTS_LATE - 1 &&
-            bridge_look_late(b) >= b->late_ns)
+        if (i % EVENTS_SOME == EVENTS_SOME - 1 && bridge_clock() >= until)
             return;
         event.grant.blocker.id[0] = '\0'; /* nobody, unless it is told */
         if (enq_next(b->space, &event) != ENQ_OK)
