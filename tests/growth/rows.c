@@ -366,7 +366,7 @@ const struct row rows[] = {
     {"a hand-over of E among owners that wait", hold_e_before_a_queue,
         hand_over_e, 3000, 1e6, 0},
     {"what the helper looks at, in a hand-over of X in a queue",
-        hold_x_before_a_queue, helped_hand_over, 150, 1e6, 10000},
+        hold_x_before_a_queue, helped_hand_over, 400, 1e6, 10000},
     {"S again, past those who wait for it", hold_before_a_queue,
         lock_past_the_queue, 13, 0, 0},
     {"an unlock that grants all who wait", listen_before_readers,

@@ -62,7 +62,7 @@ TEST(whose_requests_come_and_go_at_once_is_found_and_forgotten)
 
 int main(void)
 {
-    unit_begin("owners threads");
+    unit_begin("owners-threads");
     ADD(whose_requests_come_and_go_at_once_is_found_and_forgotten);
     return unit_end();
 }
