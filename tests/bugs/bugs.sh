@@ -36,7 +36,7 @@ unset MAKEFLAGS MAKELEVEL MFLAGS
 ulimit -c 0
 
 names=()
-declare -A source why run caught says limit soak patch ticks
+declare -A source why run caught says limit soak slow patch ticks
 
 fail() {
     echo "bugs: $*" >&2
@@ -63,6 +63,7 @@ take_line() {
     'run '*) run[$name]=${1#run } ;;
     'seconds '*) limit[$name]=${1#seconds } ;;
     soak) soak[$name]=1 ;;
+    slow) slow[$name]=1 ;;
     'ticks off') ticks[$name]=off ;;
     'fails '* | 'aborts '* | 'hangs '* | 'says '*)
         caught[$name]=${1%% *} says[$name]=${1#* }
@@ -399,11 +400,21 @@ if [ "${1-}" = --build ]; then
     [ -n "${patch[${2-}]-}" ] || fail "there is no bug ${2-}: try --list"
     build_one "$2"
 fi
+# The others are played while one of these hangs.
+slow_first() {
+    local name first=() rest=()
+    for name in "${wanted[@]}"; do
+        if [ -n "${slow[$name]-}" ]; then first+=("$name"); else rest+=("$name"); fi
+    done
+    wanted=("${first[@]}" "${rest[@]}")
+}
+
 if [ $# -gt 0 ]; then
     wanted=("$@")
 elif [ -z "$all" ]; then
     draw "$seed"
 fi
+slow_first
 for name in "${wanted[@]}"; do
     [ -n "${patch[$name]-}" ] || fail "there is no bug $name: try --list"
 done
