@@ -181,7 +181,7 @@ void table_scan_stats(const struct map *map, struct enq_stats *out)
     out->created_ms = h->created_wall_ms;
     out->slots_max = h->slots_max;
     out->bytes_max = h->bytes;
-    out->bytes_used = SEG_FIXED_END - SEG_GATES + PAGE_BYTES +
+    out->bytes_used = SEG_DIRS - SEG_GATES + PAGE_BYTES +
         map_threads(map) * sizeof(struct thread_slot) +
         map_sessions(map) * sizeof(struct session_slot) +
         (uint64_t)map_pages_used(map) * (PAGE_BYTES + sizeof(struct page_info));

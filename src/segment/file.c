@@ -302,7 +302,8 @@ static void fill_shards(char *base)
 }
 
 /* Everything but the magic first: only a whole segment has one. Thread slots,
-   session slots and pages stay holes in the file until they are used. */
+   session slots, directories of shards and pages stay holes in the file until
+   they are used. */
 static int fill(int fd, const char *path, const struct header_wish *wish)
 {
     struct seg_header *h;
@@ -315,7 +316,7 @@ static int fill(int fd, const char *path, const struct header_wish *wish)
         return explain_creation(errno, path);
     rc = file_reserve(fd, 0, PAGE_BYTES);
     if (rc == 0)
-        rc = file_reserve(fd, SEG_GATES, SEG_FIXED_END - SEG_GATES);
+        rc = file_reserve(fd, SEG_GATES, SEG_DIRS - SEG_GATES);
     if (rc != 0)
         return explain_creation(-rc, path);
     h = mmap(NULL, SEG_FIXED_END, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

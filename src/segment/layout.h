@@ -6,10 +6,10 @@
  *	SEG_SESSIONS    session slots     SESSIONS_MAX x 256 B  (sparse)
  *	SEG_GATES       gates             GATES x 64 B
  *	SEG_SHARDS      shards            SHARDS_ALL x 64 B
- *	SEG_DIRS        their segments    SHARDS_ALL x 512 B
  *	SEG_OWNERS      owners that wait  OWNER_WORDS x 4 B
  *	SEG_LISTINGS    lists of a name   LISTINGS x 4,160 B
- *	SEG_BUCKETS       first segments    SHARDS_ALL x a quarter of a page
+ *	SEG_BUCKETS     first segments    SHARDS_ALL x a quarter of a page
+ *	SEG_DIRS        their segments    SHARDS_ALL x 4 KiB    (sparse)
  *	h->pages_at     page directory    pages_max x 8 B       (sparse)
  *	h->arena_at     pages             pages_max x 4 KiB     (sparse)
  *
@@ -49,7 +49,7 @@
 #include "enq.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x314b434f4c514e45) /* "ENQLOCK1" */
-#define LAYOUT_VERSION 16
+#define LAYOUT_VERSION 17
 
 #define PAGE_BYTES 4096u /* of ours; the kernel's may be larger */
 #define UNIT_BYTES 64u
@@ -72,8 +72,8 @@
 #define BUCKET_SLOTS 8u
 #define BUCKETS_PER_SEGMENT (PAGE_BYTES / 64u)
 #define BUCKETS_FIRST (BUCKETS_PER_SEGMENT / 4) /* empty space below 1 MiB */
-#define SEGMENTS_MAX 128u /* of buckets, per shard: 8 M objects in all */
-#define BUCKET_LOAD 4u    /* objects per bucket before more are used */
+#define SEGMENTS_MAX 1024u /* of buckets, per shard: 67 M objects, 4 M ids */
+#define BUCKET_LOAD 4u     /* objects per bucket before more are used */
 
 #define SLOTS_DEFAULT 10000000u
 #define SLOTS_MAX 100000000u
@@ -491,13 +491,13 @@ struct entry {
 #define SEG_SESSIONS (SEG_THREADS + THREADS_MAX * sizeof(struct thread_slot))
 #define SEG_GATES (SEG_SESSIONS + SESSIONS_MAX * sizeof(struct session_slot))
 #define SEG_SHARDS (SEG_GATES + GATES * sizeof(struct gate))
-#define SEG_DIRS (SEG_SHARDS + SHARDS_ALL * sizeof(struct shard))
-#define SEG_OWNERS (SEG_DIRS + SHARDS_ALL * sizeof(struct shard_dir))
+#define SEG_OWNERS (SEG_SHARDS + SHARDS_ALL * sizeof(struct shard))
 #define SEG_LISTINGS (SEG_OWNERS + OWNER_WORDS * sizeof(uint32_t))
 #define SEG_BUCKETS_RAW (SEG_LISTINGS + LISTINGS * sizeof(struct listing))
 #define SEG_BUCKETS                                                            \
     ((SEG_BUCKETS_RAW + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES)
-#define SEG_FIXED_END (SEG_BUCKETS + (uint64_t)SHARDS_ALL * BUCKETS_FIRST * 64)
+#define SEG_DIRS (SEG_BUCKETS + (uint64_t)SHARDS_ALL * BUCKETS_FIRST * 64)
+#define SEG_FIXED_END (SEG_DIRS + SHARDS_ALL * sizeof(struct shard_dir))
 
 #define LAYOUT_ASSERT(x) _Static_assert(x, #x)
 LAYOUT_ASSERT(sizeof(struct seg_header) <= PAGE_BYTES);
@@ -523,7 +523,7 @@ LAYOUT_ASSERT(offsetof(struct bucket, tag) % 16 == 0); /* one vector */
 LAYOUT_ASSERT(sizeof(struct page_info) == 8);
 LAYOUT_ASSERT(offsetof(struct entry, payload) == ENTRY_HEAD_BYTES);
 LAYOUT_ASSERT(SEG_GATES % 64 == 0 && SEG_BUCKETS % PAGE_BYTES == 0);
-LAYOUT_ASSERT(SEG_FIXED_END % PAGE_BYTES == 0);
+LAYOUT_ASSERT(SEG_DIRS % PAGE_BYTES == 0 && SEG_FIXED_END % PAGE_BYTES == 0);
 /* any request within the limits fits a large entry */
 LAYOUT_ASSERT(LARGE_PAYLOAD >= ENQ_NAME_BYTES + ENQ_KEY_BYTES +
         ENQ_OWNER_BYTES + ENQ_ID_BYTES + sizeof(uint32_t) + ENQ_PEER_BYTES);

@@ -354,8 +354,23 @@ static int buckets_new(struct map *map, uint32_t shard, uint32_t *page)
     return 0;
 }
 
-/* A page for a segment. Where there is no room each lock of a crowded shard
-   would ask again: so this process does not for a second. */
+static int claim_segment(struct map *map, struct thread *t, uint32_t shard,
+    uint32_t *page)
+{
+    int rc = latch_acquire(t, &map->h->grow_latch, RANK_GROW);
+
+    if (rc != 0)
+        return rc;
+    if (!find_claimed(map, shard, page))
+        rc = buckets_new(map, shard, page);
+    latch_release(t, &map->h->grow_latch);
+    return rc;
+}
+
+/* A page for a segment, and memory for the shard's directory, which is a hole in
+   the file as long as the first segment is enough. Where there is no room each
+   lock of a crowded shard would ask again: so this process does not for a
+   second. */
 static int segment_page(struct map *map, struct thread *t, uint32_t shard,
     uint32_t *page)
 {
@@ -364,12 +379,10 @@ static int segment_page(struct map *map, struct thread *t, uint32_t shard,
 
     if (shm_load(&map->buckets_barren_ns) > now.ns)
         return ENQ_EFULL;
-    rc = latch_acquire(t, &map->h->grow_latch, RANK_GROW);
-    if (rc != 0)
-        return rc;
-    if (!find_claimed(map, shard, page))
-        rc = buckets_new(map, shard, page);
-    latch_release(t, &map->h->grow_latch);
+    rc = map_reserve(map, SEG_DIRS + shard * sizeof(struct shard_dir),
+        sizeof(struct shard_dir));
+    if (rc == 0)
+        rc = claim_segment(map, t, shard, page);
     if (rc != 0)
         shm_store(&map->buckets_barren_ns, mono_add_ns(now, NS_PER_S).ns);
     return rc;

@@ -72,7 +72,7 @@ static bool is_latch(const struct map *map, const uint32_t *word)
 
     if (word == &map->h->given) /* a number that whoever needs room watches */
         return false;
-    return at < SEG_THREADS || (at >= SEG_GATES && at < SEG_DIRS) ||
+    return at < SEG_THREADS || (at >= SEG_GATES && at < SEG_OWNERS) ||
         is_in_bucket(map, at);
 }
 
@@ -401,7 +401,7 @@ static void restore_index(struct arena *a)
         copy_back(a, SEG_GATES, SEG_FIXED_END - SEG_GATES);
         return;
     }
-    copy_back(a, SEG_GATES, SEG_DIRS - SEG_GATES);
+    copy_back(a, SEG_GATES, SEG_OWNERS - SEG_GATES);
     for (unsigned i = 0; i < SHARDS_ALL; i++)
         copy_back(a, SEG_BUCKETS + i * BUCKETS_FIRST * sizeof(struct bucket),
             sizeof(struct bucket));

@@ -103,7 +103,7 @@ void segment_reset(void)
         SEG_THREADS + h->threads_high * sizeof(struct thread_slot));
     restore(SEG_SESSIONS,
         SEG_SESSIONS + h->sessions_high * sizeof(struct session_slot));
-    restore(SEG_GATES, SEG_FIXED_END);
+    restore(SEG_GATES, SEG_DIRS); /* these are read up to n_segments only */
     restore(0, PAGE_BYTES);
     sim.map->users = 1;
 }

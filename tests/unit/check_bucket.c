@@ -351,6 +351,35 @@ TEST(
     enq_close(e);
 }
 
+static void ask_for_buckets(struct enq *e, uint32_t shard)
+{
+    uint32_t high = e->map->h->threads_high;
+
+    e->map->h->threads_high = 4000;
+    e->map->buckets_barren_ns = 0;
+    e->map->shards[shard].cramped = 1;
+    index_grow(e->map, thread_enter(e->map), shard);
+    e->map->h->threads_high = high;
+}
+
+/* Pages have memory 512 at a time; the directory is a hole in the file. */
+TEST(a_shard_whose_directory_gets_no_memory_gets_no_buckets)
+{
+    struct enq *e = open_without_ticks();
+    struct enq_grant g;
+    int fd = e->map->fd;
+
+    want(ENQ_OK, unit_lock(e, "n", "a", ENQ_MODE_X, &g));
+    e->map->fd = -1;
+    ask_for_buckets(e, 7);
+    ck_assert_uint_eq(e->map->shards[7].n_segments, 1);
+    e->map->fd = fd;
+    ask_for_buckets(e, 7);
+    ck_assert_uint_eq(e->map->shards[7].n_segments, 2);
+    unit_healthy(e);
+    enq_close(e);
+}
+
 /* --- deaths --- */
 
 static int die_inside(void *bucket_of_a)
@@ -401,6 +430,7 @@ int main(void)
     ADD(what_found_no_slot_is_found);
     ADD_LOOP(who_waits_for_a_bucket_that_is_split_goes_on_to_the_new_one, 2);
     ADD(tokens_go_on_growing_in_both_halves_of_a_bucket_that_is_split);
+    ADD(a_shard_whose_directory_gets_no_memory_gets_no_buckets);
     ADD(a_small_table_has_room_for_all_its_locks_beside_the_buckets_of_many_threads);
     ADD_IF(!UNIT_TSAN, "the thread sanitizer cannot fork",
         a_bucket_beside_that_of_the_dead_goes_on);
