@@ -141,7 +141,7 @@ def comes_back_in_between(world):
     """Its id is nobody's from when it says goodbye: it begins anew, and nothing
     that it has then is given back with the rest."""
     peer = world.peer('session', grace=60000)
-    _fill(peer, SOME)
+    _fill(peer, LOCKS)
     peer.send({'OP': 'goodbye', 'reqUUID': new_id()})
     again = world.peer('session', session=peer.session, grace=0)
     assert not again.resumed
@@ -256,7 +256,7 @@ for _death in ('release', 'lease'):
 for _grace in (0, 300):
     add('%s is gone for %d ms, and holds up nobody' % (_ONE, _grace), is_gone,
         _grace, world='leave')
-add('%s comes back while they are given back' % _OTHER,
+add('%s comes back while they are given back' % _ONE,
     comes_back_in_between, world='leave')
 add('%s says goodbye to a bridge that is stopped' % _OTHER,
     is_stopped_in_between, world='leave')
