@@ -110,7 +110,8 @@ void owners_count_out(const struct map *map, uint64_t owner)
     do {
         word = find(map, owner, COUNT_MOST, &old, &vacant);
         if (word == NULL) {
-            shm_add(&map->h->owners_untold, -1);
+            if (shm_load(&map->h->owners_untold) > 0) /* not if damaged */
+                shm_add(&map->h->owners_untold, -1);
             return;
         }
     } while (!shm_cas(word, &old, count_of(old) == 1 ? 0 : old - 1));

@@ -62,6 +62,14 @@ TEST(nobody_is_no_owner_that_waits)
     nothing_is_left();
 }
 
+/* In a damaged table: else each owner would wait for ever after. */
+TEST(one_that_was_never_counted_takes_nothing_away)
+{
+    owners_count_out(&map, 0x1234567890abcdef);
+    nothing_is_left();
+    ck_assert(!owners_wait(&map, 1, 0));
+}
+
 /* By chance 25 of 65,536 would be: two lines, of which 12 words are taken. */
 TEST(of_as_many_others_few_are_taken_for_one_of_100000_that_wait)
 {
@@ -135,6 +143,7 @@ int main(void)
     unit_begin("owners");
     ADD(an_owner_waits_from_its_first_request_to_its_last);
     ADD(nobody_is_no_owner_that_waits);
+    ADD(one_that_was_never_counted_takes_nothing_away);
     ADD(of_as_many_others_few_are_taken_for_one_of_100000_that_wait);
     ADD(more_requests_of_one_owner_than_a_word_counts_are_counted);
     ADD(where_the_lines_of_an_owner_are_full_each_may_wait_until_it_has_gone);
