@@ -113,8 +113,10 @@ static void finish(struct enq *e, struct thread *t, struct started *r, int rc,
         thread_count(t, COUNT_WAIT_GRANTS);
     else if (rc == ENQ_TIMEDOUT)
         thread_count(t, COUNT_TIMEOUTS);
-    if (rc == ENQ_OK)
+    if (rc == ENQ_OK) {
         helper_watch(e, r->place.e);
+        entry_is_known(r->place.e, ASLEEP_STARTED + r->number);
+    }
     if (r->set != NULL)
         end_set(e, r->set, rc);
     end_heartbeat(e, r->heartbeat, &r->place, rc);

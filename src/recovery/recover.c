@@ -442,7 +442,7 @@ static bool rouse(void *context, struct entry *e, uint64_t state)
         !shm_cas(&e->state, &state, state | STATE_SOONER))
         continue;
     if (STATE_PHASE(state) == PHASE_WAITING &&
-        shm_load(&e->asleep) == ASLEEP_NOBODY)
+        shm_load(&e->asleep) <= ASLEEP_LOOKING)
         sys.wake((const uint32_t *)&e->state, 1);
     notify(map, e);
     return true;

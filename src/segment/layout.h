@@ -49,7 +49,7 @@
 #include "enq.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x314b434f4c514e45) /* "ENQLOCK1" */
-#define LAYOUT_VERSION 17
+#define LAYOUT_VERSION 18
 
 #define PAGE_BYTES 4096u /* of ours; the kernel's may be larger */
 #define UNIT_BYTES 64u
@@ -399,9 +399,11 @@ enum gone {
     ((uint64_t)(generation) << 32 | (uint64_t)(gone) << 8 |                    \
         (uint64_t)(mode) << 4 | (uint64_t)(phase))
 
-/* What is to be woken when a waiting entry changes. */
+/* What is to be woken when a waiting entry changes. From LOOKING on its waiter
+   does not know yet what became of it. */
 enum asleep {
-    ASLEEP_NOBODY,  /* nothing: its thread is awake, and will look */
+    ASLEEP_NOBODY,  /* nothing: nobody waits, or he knows */
+    ASLEEP_LOOKING, /* nothing: its thread is awake, and will look */
     ASLEEP_THREAD,  /* its thread is, or is about to be, in futex_waitv */
     ASLEEP_BEHIND,  /* the same, for long: it is told when the waiter ahead of
                        it leaves the queue (transition_tell()) */

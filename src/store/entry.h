@@ -157,6 +157,22 @@ static inline bool entry_is_of_set(const struct entry *e)
 /* NULL: the set has begun to leave the queue, or the link is damaged. */
 struct entry *entry_next_of_set(const struct map *map, const struct entry *e);
 
+/* Its waiter has been granted it, and knows: from now on, if need be, it is room
+   as soon as it is gone (harvest_one()). By a swap, as it may be another
+   waiter's by now: another thread may unlock by id. */
+static inline void entry_is_known(struct entry *e, uint32_t asleep)
+{
+    shm_cas(&e->asleep, &asleep, ASLEEP_NOBODY);
+}
+
+/* Will its waiter, of this session, still look what became of it? A member of a
+   lock set is granted by that look itself. */
+static inline bool entry_is_awaited(const struct entry *e, session_ref_t of)
+{
+    return shm_load(&e->asleep) != ASLEEP_NOBODY && !entry_is_of_set(e) &&
+        shm_load(&e->session) == of;
+}
+
 /* May a large entry begin at this unit (map_unit_of) of its page? */
 static inline bool unit_is_large(uint64_t unit)
 {

@@ -372,7 +372,7 @@ static void sleep_on(struct set *set, struct blockers *b)
             tick_judge(is_unwoken, &x, "a member of a lock set");
     }
     EACH_MEMBER (m, set)
-        shm_store(&m->place.e->asleep, ASLEEP_NOBODY);
+        shm_store(&m->place.e->asleep, ASLEEP_LOOKING);
     ENQ_POINT("set.woken");
 }
 

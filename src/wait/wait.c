@@ -395,7 +395,7 @@ static bool is_unwoken(const void *blockers)
    sleep, or we, or the kernel, see that our state has changed: the exchange is
    a full fence between our store of `asleep` and our load of the state, as the
    granter's stands between its store of the state and its load of `asleep`.
-   Back to ASLEEP_NOBODY without order: a wake that still comes is in vain. */
+   Back to ASLEEP_LOOKING without order: a wake that still comes is in vain. */
 static void sleep_on(struct blockers *b, struct entry *e)
 {
     mono_t now = sys.now();
@@ -411,7 +411,7 @@ static void sleep_on(struct blockers *b, struct entry *e)
         if (sys_slept_out())
             tick_judge(is_unwoken, b, "a waiter");
     }
-    shm_store(&e->asleep, ASLEEP_NOBODY);
+    shm_store(&e->asleep, ASLEEP_LOOKING);
     ENQ_POINT("wait.woken");
 }
 
@@ -550,6 +550,8 @@ int wait_for_grant(struct session *s, struct thread *t, const struct ask *ask,
     begin(&w, s, t);
     ENQ_POINT("wait.begun");
     rc = wait_in(&w, t);
+    if (rc == ENQ_OK)
+        entry_is_known(place->e, ASLEEP_LOOKING);
     bypass_end(&w.bypass);
     cycle_withdraw(t);
     return rc;

@@ -378,7 +378,7 @@ static void settle_down(struct history *h, struct m_lock *l, struct caller *c)
     own->ask.id = l->id;
     own->ask.ticket = own->place.e->ticket;
     own->asleep = true;
-    shm_store(&own->place.e->asleep, 1);
+    shm_store(&own->place.e->asleep, ASLEEP_THREAD);
     l->inside = true;
 }
 
@@ -504,9 +504,11 @@ static int look(struct history *h, struct m_lock *l)
 
     say(h, "look %s", lock_text(h, l));
     if (h->was_there[l - h->m.locks])
-        shm_store(&c->place.e->asleep, 0);
+        shm_store(&c->place.e->asleep, ASLEEP_LOOKING);
     c->asleep = c->told = false;
     rc = wait_look_started(s, h->s.t, &c->place, c->deadline, &blocker, &plan);
+    if (rc == ENQ_OK)
+        entry_is_known(c->place.e, ASLEEP_LOOKING);
     observe(h);
     if (before == 0) {
         judge_waiting(h, l, rc, &blocker);
@@ -517,7 +519,7 @@ static int look(struct history *h, struct m_lock *l)
     settle(h);
     if (l->inside && l->phase == M_WAITING) {
         c->asleep = true;
-        shm_store(&c->place.e->asleep, 1);
+        shm_store(&c->place.e->asleep, ASLEEP_THREAD);
         ask_for_cycle(h, l);
     }
     return rc;

@@ -7,6 +7,7 @@
 #include "store/full.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "api/attachment.h"
 #include "sync/sys.h"
@@ -155,6 +156,98 @@ TEST(room_that_another_keeps_is_found_after_a_while)
     enq_close(e);
 }
 
+/* --- a lock that is gone before its waiter has looked --- */
+
+#define WAITS_FOR SLOTS
+
+static struct {
+    struct enq *e, *other;
+    struct enq_grant held;
+} late;
+
+static void open_with_one_held(void)
+{
+    late.e = open_small();
+    late.other = unit_open();
+    want(ENQ_OK, lock_one(late.other, WAITS_FOR, ENQ_FOREVER, &late.held));
+}
+
+static struct enq_req request_of_20_ms(void)
+{
+    static const char field[] = "1470";
+
+    ck_assert_int_eq(WAITS_FOR, 1470);
+    return *ENQ_REQ(.name = "n", .key = {field}, .mode = ENQ_MODE_X,
+        .ttl_ms = 20, .wait_ms = ENQ_FOREVER);
+}
+
+/* It is granted to the waiter, runs out, and its session is in need of room. */
+static void make_it_go(void)
+{
+    struct enq_grant g;
+    unsigned i = 0;
+
+    while (lock_one(late.e, i++, ENQ_FOREVER, &g) == ENQ_OK)
+        continue;
+    pass_ms(100); /* its bypass window is over */
+    want(ENQ_OK, enq_unlock(late.other, late.held.handle, late.held.token));
+    pass_ms(21);
+    want(ENQ_OK, lock_one(late.other, WAITS_FOR, ENQ_FOREVER, &late.held));
+    want(ENQ_EFULL, lock_one(late.e, i, ENQ_FOREVER, &g));
+}
+
+/* Now that it has looked, what is gone is room if need be. */
+static void it_makes_room(const struct enq_grant *g)
+{
+    struct enq_grant more;
+
+    pass_ms(201);
+    want(ENQ_OK, lock_one(late.e, 2 * SLOTS, ENQ_FOREVER, &more));
+    want(ENQ_NOTHELD, enq_unlock(late.e, g->handle, g->token));
+    unit_healthy(late.e);
+    enq_close(late.other);
+    enq_close(late.e);
+}
+
+static void stand_still(const struct point *p)
+{
+    if (strcmp(p->name, "wait.looked") != 0)
+        return;
+    point_hook = NULL;
+    make_it_go();
+}
+
+TEST(a_lock_that_ran_out_before_its_waiter_looked_was_granted_all_the_same)
+{
+    struct enq_req req = request_of_20_ms();
+    struct enq_grant g;
+
+    open_with_one_held();
+    step_ns = 1000; /* who spins, looks at the time */
+    point_hook = stand_still;
+    want(ENQ_OK, enq_lock(late.e, &req, &g));
+    ck_assert_ptr_null(point_hook);
+    it_makes_room(&g);
+}
+
+/* While the time is turned by hand the helper stands, and so is its round. */
+TEST(a_lock_that_ran_out_before_the_helper_looked_was_granted_all_the_same)
+{
+    struct enq_req req = request_of_20_ms();
+    struct enq_event event;
+    struct enq_grant g;
+    uint64_t ticket;
+
+    open_with_one_held();
+    want(ENQ_PENDING, enq_start(late.e, &req, &g, &ticket));
+    make_it_go();
+    async_round(late.e, thread_enter(late.e->map), false);
+    want(ENQ_OK, enq_next(late.e, &event));
+    want(ENQ_OK, event.result);
+    g = event.grant;
+    it_makes_room(&g);
+}
+
 int main(void)
 {
     unit_begin("full");
@@ -163,5 +256,7 @@ int main(void)
     ADD(pages_of_a_session_that_is_closed_make_room_at_once);
     ADD(room_that_is_given_to_all_is_looked_for_at_once);
     ADD(room_that_another_keeps_is_found_after_a_while);
+    ADD(a_lock_that_ran_out_before_its_waiter_looked_was_granted_all_the_same);
+    ADD(a_lock_that_ran_out_before_the_helper_looked_was_granted_all_the_same);
     return unit_end();
 }
