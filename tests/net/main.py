@@ -105,6 +105,8 @@ def main():
         for of_world in pool.imap_unordered(
                 functools.partial(play, args.seed, args.text), wanted):
             counts.update(of_world)
+        pool.close()  # or a worker may be killed while it holds the other's
+        pool.join()   # lock: once in a thousand times all hung
     scenarios.figure('net-scenarios', counts['ok'])
     scenarios.figure('net-grants', counts['grants'])
     scenarios.figure('net-again', counts['again'])
