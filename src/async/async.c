@@ -79,13 +79,23 @@ static void end_heartbeat(struct enq *e, struct heartbeat *b,
         heartbeat_drop(&e->async, b);
 }
 
-static void end_set(struct enq *e, struct lock_set *l, int rc)
+/* The lock has come; an event of it is one by itself from now on. */
+static void begin_hold(struct enq *e, const struct started *r,
+    struct entry *lock)
 {
+    helper_watch(e, lock);
+    entry_is_known(lock, ASLEEP_STARTED + r->number);
+}
+
+static void end_set(struct enq *e, const struct started *r, int rc)
+{
+    const struct lock_set *l = r->set;
+
     for (unsigned i = 0; i < l->set.n; i++) {
         const struct place *place = &l->set.member[i].place;
 
         if (rc == ENQ_OK)
-            helper_watch(e, place->e);
+            begin_hold(e, r, place->e);
         end_heartbeat(e, l->heartbeat[i], place, rc);
     }
 }
@@ -113,12 +123,10 @@ static void finish(struct enq *e, struct thread *t, struct started *r, int rc,
         thread_count(t, COUNT_WAIT_GRANTS);
     else if (rc == ENQ_TIMEDOUT)
         thread_count(t, COUNT_TIMEOUTS);
-    if (rc == ENQ_OK) {
-        helper_watch(e, r->place.e);
-        entry_is_known(r->place.e, ASLEEP_STARTED + r->number);
-    }
     if (r->set != NULL)
-        end_set(e, r->set, rc);
+        end_set(e, r, rc);
+    else if (rc == ENQ_OK)
+        begin_hold(e, r, r->place.e);
     end_heartbeat(e, r->heartbeat, &r->place, rc);
     r->heartbeat = NULL;
     event_add(d, &r->result);
@@ -347,8 +355,8 @@ static struct started *started_of(struct async *d, const struct entry *e)
 }
 
 /* It was granted to a started request whose result comes first. True: and has
-   not come yet; or the record is another request's by now, which is asking.
-   Both ends of asking ring: started_hand_over() and started_give(). */
+   not come yet. The entry has the number until then (entry_is_known()); who
+   still asks rings when it has handed the request over. */
 static bool is_before_its_result(struct round *round, const struct entry *entry)
 {
     struct async *d = &round->e->async;
@@ -374,7 +382,7 @@ static bool take_events(void *context, struct entry *entry, uint64_t state)
         STATE_PHASE(state) == PHASE_WAITING) /* it has none */
         return true;
     if (is_before_its_result(round, entry)) {
-        e->async.lock_events_due = e->async.answer_first = true;
+        e->async.lock_events_due = true;
         return true;
     }
     /* One that waits has no event; nor has one that was granted since: we are

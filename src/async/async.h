@@ -51,7 +51,6 @@ struct async {
     mono_t glance; /* the next one, at all that wait */
     bool all;      /* a notification was lost: look at all */
     bool lock_events_due;
-    bool answer_first;    /* one of them comes when a request has its answer */
     bool greeted;         /* what was held before it listened */
     bool called, waiting; /* as of the last round: the helper's own */
     bool deaf;            /* it is being closed: no notification is answered */

@@ -106,10 +106,6 @@ void started_give(struct async *d, struct started *r)
 {
     pthread_mutex_lock(&d->mutex);
     started_free(d, r);
-    if (unlikely(d->answer_first)) {
-        d->answer_first = false;
-        helper_ring();
-    }
     pthread_mutex_unlock(&d->mutex);
 }
 
