@@ -17,7 +17,9 @@ SOME = 10000    # more than are given back at once
 WAITS = 30000   # of a session
 WAITERS = 4000  # clients
 OPTIONS = ['--max-waits', str(WAITS), '--peer-waits', '100000']
-WORK_MS = 10    # of the bridge, before it answers somebody else
+# Of the bridge, before it answers somebody else. It takes 1 to 12, the more the
+# busier the machine; where all is done in one go it takes 31 to 170.
+WORK_MS = 20
 AT_ONCE = 500   # so many are asked for, and then answered
 
 
@@ -246,7 +248,7 @@ def hang_up(world, kind):
     last.unlock(uuid)
     for peer in (last, holder):
         peer.close()
-    watch.judge('when they hang up', 2 * WORK_MS)  # with all there is to hear
+    watch.judge('when they hang up')  # with all there is to hear
 
 
 _ONE = 'a session with 100,000 locks'
