@@ -4,6 +4,9 @@
  */
 #include "starved.h"
 
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,6 +19,8 @@ static struct {
     int64_t until_ns;        /* asleep: until then; 0: at work */
     int64_t from_ns, cpu_ns; /* at work: since then, with so much CPU time */
     int64_t sum_ns;
+    int64_t queued_ns; /* asleep: as queued_ns() was then */
+    int schedstat;     /* its file of that name */
 } helper;
 
 static void put(int64_t *to, int64_t value)
@@ -43,6 +48,26 @@ static int64_t cpu_ns(void)
     return ts.tv_sec * NS_S + ts.tv_nsec;
 }
 
+/* For how long it has been ready to run, and had no CPU: since ever. */
+static int64_t queued_ns(void)
+{
+    char text[64] = "", *end;
+
+    if (pread(helper.schedstat, text, sizeof(text) - 1, 0) <= 0)
+        return 0;
+    (void)strtoll(text, &end, 10); /* the first number: it had one */
+    return strtoll(end, NULL, 10);
+}
+
+static void begin(void)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", gettid());
+    helper.schedstat = open(path, O_RDONLY | O_CLOEXEC);
+    helper.clock = cpu_clock(gettid());
+}
+
 /* Less is what everybody waits for now and then. */
 static int64_t if_much(int64_t ns)
 {
@@ -61,16 +86,19 @@ static int64_t at_work_ns(void)
 void starved_sleeps(int64_t until_ns)
 {
     if (helper.clock == 0)
-        helper.clock = cpu_clock(gettid());
+        begin();
     put(&helper.sum_ns, helper.sum_ns + at_work_ns());
+    helper.queued_ns = queued_ns();
     put(&helper.until_ns, until_ns);
 }
 
+/* Its time was over; or it was woken. */
 void starved_wakes(void)
 {
-    int64_t now = now_ns();
+    int64_t now = now_ns(), late = now - get(&helper.until_ns);
+    int64_t queued = queued_ns() - helper.queued_ns;
 
-    put(&helper.sum_ns, helper.sum_ns + if_much(now - get(&helper.until_ns)));
+    put(&helper.sum_ns, helper.sum_ns + if_much(late > queued ? late : queued));
     put(&helper.cpu_ns, cpu_ns());
     put(&helper.from_ns, now);
     put(&helper.until_ns, 0);
