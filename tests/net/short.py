@@ -64,7 +64,8 @@ def full(world, transport):
 
 def idle(world):
     """It is not awake when nobody is there: not even after it had to count
-    the time for somebody."""
+    the time for somebody. In a world of its own: sessions of other scenarios
+    may have some of their grace left."""
     with_session = world.peer('session', grace=50)
     with_session.close()
     half = world.peer()
@@ -103,7 +104,7 @@ def watchdog(_world, loops):
 for _transport in ('tcp', 'unix'):
     add('no descriptor is left for one more over %s' % _transport, full,
         _transport, world='short-' + _transport)
-add('a bridge that nobody uses sleeps', idle)
+add('a bridge that nobody uses sleeps', idle, world='idle')
 for _loops in (1, 3):
     add('a bridge of %d loops that nobody uses feeds its watchdog' % _loops,
         watchdog, _loops)
