@@ -402,7 +402,7 @@ enum gone {
 /* What is to be woken when a waiting entry changes. From LOOKING on its waiter
    does not know yet what became of it. */
 enum asleep {
-    ASLEEP_NOBODY,  /* nothing: nobody waits, or he knows */
+    ASLEEP_NOBODY,  /* nothing: there is no waiter, or it knows */
     ASLEEP_LOOKING, /* nothing: its thread is awake, and will look */
     ASLEEP_THREAD,  /* its thread is, or is about to be, in futex_waitv */
     ASLEEP_BEHIND,  /* the same, for long: it is told when the waiter ahead of

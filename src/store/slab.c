@@ -244,10 +244,10 @@ static bool is_untold(const struct map *map, const struct entry *e,
 
 /* Takes an entry of an own slab if it is FREE, or GONE since before
    @gone_before and told. In need of room (@gone_before is never) also what its
-   session has not heard of yet, but is not about to look for. Other processes
-   act on live entries only, and a holder that asks why its lock is gone swaps
-   the same state: the swap decides. As in give_cached() the page may be
-   another's by now. */
+   session has not heard of yet, unless a waiter is about to look. Other processes
+   act on live entries only, and a holder that asks why its lock is gone swaps the
+   same state: the swap decides. As in give_cached() the page may be another's by
+   now. */
 static bool harvest_one(const struct refill *r, struct entry *e,
     mono_t gone_before)
 {
