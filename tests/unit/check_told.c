@@ -336,17 +336,13 @@ static void break_before_it_asks(const struct point *p)
     eventually(it_is_told());
 }
 
-/* The lost lock was started as the same record that is asking now: but it has
-   had its result. */
-TEST(an_event_does_not_wait_for_what_its_record_asks_next)
+/* The lock that is lost was started as the same record that is asking now: but
+   it has had its result. */
+static void lose_it_while_its_record_asks(struct enq *e)
 {
-    struct enq *e = broken.e = told_listener();
-    struct enq_grant held = told_lock(e, "a", ENQ_MODE_X, 0), g;
-    uint64_t ticket = told_start(e, "a", ENQ_MODE_X, "another", ENQ_FOREVER);
+    struct enq_grant g;
+    uint64_t ticket;
 
-    told_asker(e, &held, "another");
-    told_unlock(e, &held);
-    broken.g = told_result(e, ticket, ENQ_OK).grant;
     told_nothing(e, 120);
     point_hook = break_before_it_asks;
     want(ENQ_OK,
@@ -354,9 +350,41 @@ TEST(an_event_does_not_wait_for_what_its_record_asks_next)
             ENQ_REQ(.name = "m", .key = {"b"}, .mode = ENQ_MODE_X,
                 .wait_ms = 200),
             &g, &ticket));
+    ck_assert_ptr_null(point_hook);
     ck_assert_int_eq(told_next(e).result, ENQ_FORCED);
     told_unlock(e, &g);
     enq_close(e);
+}
+
+TEST(an_event_does_not_wait_for_what_its_record_asks_next)
+{
+    struct enq *e = broken.e = told_listener();
+    struct enq_grant held = told_lock(e, "a", ENQ_MODE_X, 0);
+    uint64_t ticket = told_start(e, "a", ENQ_MODE_X, "another", ENQ_FOREVER);
+
+    told_asker(e, &held, "another");
+    told_unlock(e, &held);
+    broken.g = told_result(e, ticket, ENQ_OK).grant;
+    lose_it_while_its_record_asks(e);
+}
+
+TEST(no_event_of_a_set_waits_for_what_its_record_asks_next)
+{
+    const struct enq_req *set[] = {
+        ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
+            .owner = "another", .wait_ms = ENQ_FOREVER),
+        ENQ_REQ(.name = "n", .key = {"c"}, .mode = ENQ_MODE_X,
+            .owner = "another", .wait_ms = ENQ_FOREVER)};
+    struct enq *e = broken.e = told_listener();
+    struct enq_grant held = told_lock(e, "a", ENQ_MODE_X, 0), grants[2];
+    uint64_t ticket;
+
+    want(ENQ_PENDING, enq_start_set(e, set, 2, grants, &ticket));
+    told_asker(e, &held, "another");
+    told_unlock(e, &held);
+    told_result(e, ticket, ENQ_OK);
+    broken.g = grants[_i];
+    lose_it_while_its_record_asks(e);
 }
 
 static int promotes_and_is_killed(void *unused)
@@ -407,6 +435,7 @@ int main(void)
         who_is_dead_listens_no_longer);
 #ifdef ENQ_POINTS
     ADD(an_event_does_not_wait_for_what_its_record_asks_next);
+    ADD_LOOP(no_event_of_a_set_waits_for_what_its_record_asks_next, 2);
     ADD_IF(!UNIT_TSAN, "the thread sanitizer cannot fork",
         the_loser_is_told_though_the_promoting_process_is_killed_before_it_tells);
 #endif
