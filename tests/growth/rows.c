@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "api/attachment.h"
 #include "base/point.h"
 #include "base/visit.h"
 #include "growth.h"
@@ -306,6 +307,9 @@ static void die_inside(const struct beside *b, unsigned i)
 
     must(enq_open(&e, b->space, &b->opts));
     must(lock(e, "own", i, NULL, &g));
+    /* one thread dies inside, not two: its helper has looked round by then */
+    while (!shm_load(&e->session.slot->asleep))
+        usleep(100);
     point_hook = die_unlinked;
     unlock(e, &g);
     exit(1);
