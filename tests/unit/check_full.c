@@ -176,7 +176,7 @@ static struct enq_req request_of_20_ms(void)
 {
     static char field[16];
 
-    snprintf(field, sizeof(field), "%u", WAITS_FOR);
+    snprintf(field, sizeof(field), "%d", WAITS_FOR);
     return *ENQ_REQ(.name = "n", .key = {field}, .mode = ENQ_MODE_X,
         .ttl_ms = 20, .wait_ms = ENQ_FOREVER);
 }
