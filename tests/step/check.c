@@ -5,11 +5,13 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "segment/layout.h"
 #include "step.h"
 
 #define REAPED_US 3000000
+#define TURN_US 20000
 #define ROOM_MOST 4200u
 
 static struct enq_stats stat_of(const struct world *w)
@@ -41,24 +43,35 @@ static bool is_settled(const struct world *w, unsigned more)
         s.held == 0 && s.waiting == 0;
 }
 
+/* All of what is left, for whoever looks for the fault. */
+static void show_left(const struct world *w, unsigned more)
+{
+    struct enq_stats s = stat_of(w);
+
+    fault(FAULT_LEAK, &ctl->now,
+        "left over: %d sessions, %d threads, %u held, %u waiting",
+        (int)(s.sessions - w->sessions - more),
+        (int)(s.threads - w->threads - more), (unsigned)s.held,
+        (unsigned)s.waiting);
+    enq_dump(w->e, STDOUT_FILENO);
+}
+
+/* A turn counts for TURN_US at most: where the machine stands still, so does
+   who should have cleared away. */
 static void check_settled(struct world *w, unsigned more)
 {
-    int64_t until = now_us() + REAPED_US;
-    struct enq_stats s;
+    int64_t last = now_us(), now, waited = 0;
 
     while (!is_settled(w, more)) {
-        if (now_us() < until) {
-            sched_yield();
-            continue;
+        if (waited >= REAPED_US) {
+            w->broken = true;
+            show_left(w, more);
+            return;
         }
-        s = stat_of(w);
-        w->broken = true;
-        fault(FAULT_LEAK, &ctl->now,
-            "left over: %d sessions, %d threads, %u held, %u waiting",
-            (int)(s.sessions - w->sessions - more),
-            (int)(s.threads - w->threads - more), (unsigned)s.held,
-            (unsigned)s.waiting);
-        return;
+        sched_yield();
+        now = now_us();
+        waited += now - last < TURN_US ? now - last : TURN_US;
+        last = now;
     }
 }
 
