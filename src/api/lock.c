@@ -8,7 +8,7 @@
 #include "api/acquisition.h"
 #include "async/started.h"
 #include "lock/hold.h"
-#include "wait/cycle.h"
+#include "wait/suspicion.h"
 #include "wait/wait.h"
 
 int lock_wait_in_queue(struct acquisition *c, struct place *place)
@@ -69,7 +69,7 @@ static int check_cycle(struct acquisition *c, struct started *r)
     mono_t never = MONO_NEVER;
 
     r->suspicion.wanted = c->ask->cycles;
-    return cycle_suspect(&r->suspicion, s, c->t, handle, 0, &never) ==
+    return suspicion_look(&r->suspicion, s, c->t, handle, 0, &never) ==
                 ENQ_DEADLOCK &&
             hold_withdraw(s, c->t, handle) == ENQ_OK
         ? ENQ_DEADLOCK

@@ -276,7 +276,7 @@ static int check_cycle(struct set_call *c, struct suspicion *x)
     mono_t never = MONO_NEVER;
 
     x->wanted = set->cycles;
-    return cycle_suspect(x, set->s, set->t, set_handle(set), 0, &never) ==
+    return suspicion_look(x, set->s, set->t, set_handle(set), 0, &never) ==
                 ENQ_DEADLOCK &&
             set_withdraw(set) == ENQ_OK
         ? ENQ_DEADLOCK

@@ -150,6 +150,30 @@ static int withdraw(struct enq *e, struct thread *t, struct started *r)
     return set_withdraw(&r->set->set);
 }
 
+/* It was told that it is in a cycle: the first of those to look for it. */
+static void heed(struct async *d, struct started *r)
+{
+    bool told = false;
+
+    if (r->set == NULL)
+        told = suspicion_told(&r->suspicion, &r->place);
+    else
+        told = set_was_told(&r->set->set, &r->suspicion);
+    if (!told || !r->suspicion.wanted)
+        return;
+    cds_list_del(&r->wary);
+    cds_list_add(&r->wary, &d->suspects);
+}
+
+static void has_closed_a_cycle(struct enq *e, struct thread *t,
+    const struct started *r)
+{
+    if (r->set == NULL)
+        suspicion_granted(&e->session, t, place_handle(e->map, &r->place));
+    else
+        set_was_granted(&r->set->set);
+}
+
 static void look(struct enq *e, struct thread *t, struct started *r)
 {
     struct async *d = &e->async;
@@ -160,9 +184,12 @@ static void look(struct enq *e, struct thread *t, struct started *r)
     rc = look_at_table(e, t, r, blocker);
     if (rc < 0) /* it must not be granted to nobody */
         withdraw(e, t, r);
+    if (rc == ENQ_OK)
+        has_closed_a_cycle(e, t, r);
     pthread_mutex_lock(&d->mutex);
     if (rc == ENQ_PENDING) {
         heap_set(&d->requests, &r->timer, r->plan.again);
+        heed(d, r);
         free(blocker);
         return;
     }
@@ -281,7 +308,7 @@ static void look_for_cycle(struct enq *e, struct thread *t, struct started *r)
     int rc;
 
     pthread_mutex_unlock(&d->mutex);
-    rc = cycle_suspect(&r->suspicion, &e->session, t, handle, 0, &until);
+    rc = suspicion_look(&r->suspicion, &e->session, t, handle, 0, &until);
     if (rc == ENQ_DEADLOCK && withdraw(e, t, r) != ENQ_OK)
         rc = ENQ_PENDING;
     pthread_mutex_lock(&d->mutex);

@@ -7,8 +7,8 @@
 
 #include "async/event.h"
 #include "async/heartbeat.h"
-#include "wait/cycle.h"
 #include "wait/set.h"
+#include "wait/suspicion.h"
 
 enum started_phase {
     STARTED_FREE,

@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/assert.h"
-
 #define ROOM_FIRST 64u
+#define TAKEN (MULTIMAP_NONE - 1)
 #define SCATTER UINT64_C(0x9e3779b97f4a7c15) /* 2^64 / the golden ratio */
 
 /* Keys that follow each other, as tickets do, come into chains of their own
@@ -26,9 +25,8 @@ static void link_in(struct multimap *m, uint32_t number)
     *chain = number;
 }
 
-static bool grow(struct multimap *m)
+static bool grow(struct multimap *m, uint32_t room)
 {
-    uint32_t room = m->room == 0 ? ROOM_FIRST : m->room * 2;
     struct multimap_link *links = realloc(m->links, room * sizeof(*links));
     uint32_t *chains;
 
@@ -42,14 +40,23 @@ static bool grow(struct multimap *m)
     m->room = room;
     memset(chains, 0xff, room * sizeof(*chains)); /* MULTIMAP_NONE */
     for (uint32_t i = 0; i < m->n; i++)
-        link_in(m, i);
+        if (m->links[i].next != TAKEN)
+            link_in(m, i);
     return true;
+}
+
+bool multimap_reserve(struct multimap *m, uint32_t n)
+{
+    uint32_t room = m->room == 0 ? ROOM_FIRST : m->room;
+
+    while (room < n && room <= UINT32_MAX / 4)
+        room *= 2;
+    return room == m->room || grow(m, room);
 }
 
 bool multimap_add(struct multimap *m, uint64_t key)
 {
-    enq_assert(!m->taken);
-    if (m->n == m->room && !grow(m))
+    if (m->n == m->room && !multimap_reserve(m, m->n + 1))
         return false;
     m->links[m->n].key = key;
     link_in(m, m->n++);
@@ -77,11 +84,12 @@ uint32_t multimap_take(struct multimap *m, uint64_t key)
 
     if (m->n == 0)
         return MULTIMAP_NONE;
-    m->taken = true;
     at = seek(m, key);
     number = *at;
-    if (number != MULTIMAP_NONE)
+    if (number != MULTIMAP_NONE) {
         *at = m->links[number].next;
+        m->links[number].next = TAKEN;
+    }
     return number;
 }
 

@@ -13,7 +13,7 @@
 
 struct multimap_link {
     uint64_t key;
-    uint32_t next;
+    uint32_t next; /* or that it was taken */
 };
 
 /* Made by {0}. */
@@ -21,8 +21,11 @@ struct multimap {
     struct multimap_link *links; /* `room` of them, and so many chains */
     uint32_t *chains;
     uint32_t n, room;
-    bool taken; /* some were: no more are added */
 };
+
+/* Room for so many, so that it does not grow one by one. False: no memory, and
+   nothing has changed. */
+bool multimap_reserve(struct multimap *m, uint32_t n);
 
 /* The next number gets this key. False: no memory, and nothing has changed. */
 bool multimap_add(struct multimap *m, uint64_t key);

@@ -49,7 +49,7 @@
 #include "enq.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x314b434f4c514e45) /* "ENQLOCK1" */
-#define LAYOUT_VERSION 18
+#define LAYOUT_VERSION 19
 
 #define PAGE_BYTES 4096u /* of ours; the kernel's may be larger */
 #define UNIT_BYTES 64u
@@ -155,7 +155,9 @@ struct seg_header {
        that uncontended locks share no line. */
     uint64_t ticket;
     uint32_t owners_untold; /* hint: requests of owners that found no word */
-    uint32_t pad4[13];
+    uint32_t pad4;
+    int64_t searched_ns; /* hint: see wait/suspicion.c */
+    uint32_t pad5[10];
 
     /* what thread slots of the past had counted; added to atomically */
     uint64_t retired[32];
@@ -391,9 +393,10 @@ enum gone {
 #define STATE_ENDED UINT64_C(0x10000)
 #define STATE_FIRST UINT64_C(0x20000)  /* RETRY, with no waiter before it */
 #define STATE_SOONER UINT64_C(0x40000) /* waiter: looks again before sleep */
+#define STATE_CYCLE UINT64_C(0x80000) /* waiter: it is in one, and shall look */
 #define STATE_NOTES                                                            \
     (STATE_RETRY | STATE_ASKED | STATE_TOLD | STATE_NEAR | STATE_ENDED |       \
-        STATE_FIRST | STATE_SOONER)
+        STATE_FIRST | STATE_SOONER | STATE_CYCLE)
 #define STATE_GENERATION(s) ((uint32_t)((s) >> 32))
 #define STATE(generation, phase, mode, gone)                                   \
     ((uint64_t)(generation) << 32 | (uint64_t)(gone) << 8 |                    \

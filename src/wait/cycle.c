@@ -26,55 +26,84 @@
 
 /* --- the search --- */
 
-/* Of a request: how the search came to it. */
-struct step {
-    uint32_t parent;  /* a request; GRAPH_NONE: it is the one that asks */
-    uint32_t blocker; /* what is in the parent's way, and led here */
-    uint32_t level;
-    bool seen, expanded;
-};
-
-/* Of a site, and there of each mode. */
-struct reach {
-    uint64_t covered[MODES]; /* requests up to this ticket add nothing more */
-    uint32_t latest[MODES];  /* of those seen, the last that came */
-};
+#define NO_TICKET UINT64_MAX /* none is drawn so late */
 
 /* The nodes are searched breadth first, each once. */
 struct search {
     struct wait_graph g;
-    uint64_t owner, ticket; /* of the request that asks */
-    struct step *steps;     /* one for each node */
-    struct reach *reaches;  /* one for each site */
-    uint32_t *queue, begin, end;
-    uint32_t at, last; /* the cycle: its last request, and what of the asking
-                          owner is in the way of that */
+    uint64_t owner;  /* whose cycles are looked for */
+    uint64_t ticket; /* of the request that asks, or NO_TICKET: any of them */
+    uint32_t first, end; /* seen, and not searched yet */
+    uint32_t at, last;   /* the cycle: its last request, and what of the owner
+                            is in the way of that */
 };
 
 static const struct sight *sight_at(const struct search *x, uint32_t node)
 {
-    return graph_sight(&x->g, &x->g.nodes[node]);
+    return graph_sight(&x->g, node);
 }
 
-static unsigned mode_at(const struct search *x, uint32_t node)
+static struct step *step_at(const struct search *x, uint32_t node)
 {
-    return STATE_MODE(sight_at(x, node)->state) % MODES;
+    return &x->g.nodes[node].step;
 }
 
-static void enter(struct search *x, uint32_t node, uint32_t from,
-    uint32_t blocker)
+static struct reach *reach_at(const struct search *x, uint32_t node)
 {
-    uint32_t *latest =
-        &x->reaches[x->g.nodes[node].site].latest[mode_at(x, node)];
+    return &graph_site(&x->g, node)->reach;
+}
 
-    if (x->steps[node].seen)
-        return;
-    x->steps[node] = (struct step){from, blocker,
-        from == GRAPH_NONE ? 0 : x->steps[from].level + 1, true, false};
-    x->queue[x->end++] = node;
+static unsigned mode_of(const struct sight *sight)
+{
+    return STATE_MODE(sight->state) % MODES;
+}
+
+static void append(struct search *x, uint32_t node, struct step step)
+{
+    uint32_t *latest = &reach_at(x, node)->latest[mode_of(sight_at(x, node))];
+
+    *step_at(x, node) = step;
+    if (x->first == GRAPH_NONE)
+        x->first = node;
+    else
+        step_at(x, x->end)->next = node;
+    x->end = node;
     if (*latest == 0 ||
         sight_at(x, node)->ticket > sight_at(x, *latest - 1)->ticket)
         *latest = node + 1;
+}
+
+/* A request, and the other members of its set, which wait at other keys. */
+static void enter(struct search *x, uint32_t node, uint32_t from,
+    uint32_t blocker)
+{
+    uint32_t level = from == GRAPH_NONE ? 0 : step_at(x, from)->level + 1;
+    enq_handle next = 0;
+
+    for (unsigned left = ENQ_SET_MAX; left > 0; left--) {
+        if (node == GRAPH_NONE || step_at(x, node)->seen ||
+            !wait_graph_see(&x->g, node))
+            break;
+        append(x, node,
+            (struct step){.parent = from,
+                .blocker = blocker,
+                .next = GRAPH_NONE,
+                .level = level,
+                .seen = true});
+        next = sight_at(x, node)->next;
+        if (next == 0)
+            break;
+        node = wait_graph_node(&x->g, next, sight_at(x, node)->owner);
+    }
+}
+
+/* One of the same queue, for which the request that waits behind it stands
+   already (see cover()). */
+static bool is_covered(const struct search *x, uint32_t from,
+    const struct sight *waiter)
+{
+    return waiter->here &&
+        waiter->ticket <= reach_at(x, from)->covered[mode_of(waiter)];
 }
 
 /* Where the search goes from what is in the way. From a request to itself, at
@@ -84,14 +113,17 @@ static void enter(struct search *x, uint32_t node, uint32_t from,
    waits for. From a lock that only time ends, or nobody's (R4), nowhere. */
 static void follow(struct search *x, uint32_t from, uint32_t blocker)
 {
-    const struct sight *b = &x->g.sights[blocker];
-    bool waits = sight_waits(b);
+    const struct sight b = x->g.sights[blocker]; /* entering moves them */
     uint32_t node;
 
-    if (!waits && (b->owner == 0 || b->delayed))
+    if (sight_waits(&b)) {
+        if (!is_covered(x, from, &b))
+            enter(x, wait_graph_node(&x->g, b.handle, b.owner), from, blocker);
         return;
-    while ((node = multimap_take(waits ? &x->g.by_ticket : &x->g.by_owner,
-                waits ? b->ticket : b->owner)) != GRAPH_NONE)
+    }
+    if (b.owner == 0 || b.delayed)
+        return;
+    while ((node = multimap_take(&x->g.by_owner, b.owner)) != GRAPH_NONE)
         enter(x, node, from, blocker);
 }
 
@@ -127,19 +159,18 @@ static bool mode_covers(const struct mode_table *modes, unsigned b, unsigned a)
 static void cover(struct search *x, uint32_t node, struct own own)
 {
     const struct mode_table *modes = x->g.s->map->modes;
-    const struct site *site = &x->g.sites[x->g.nodes[node].site];
-    struct reach *reach = &x->reaches[x->g.nodes[node].site];
+    struct reach *reach = reach_at(x, node);
     const struct sight *sight = sight_at(x, node);
 
-    if (!site->simple || own.held != 0 ||
+    if (!graph_site(&x->g, node)->simple || own.held != 0 ||
         (sight->owner == x->owner && sight->ticket != x->ticket))
         return;
     for (unsigned mode = 0; mode < MODES; mode++)
         if ((own.asked >> mode & 1) != 0 &&
-            !mode_covers(modes, mode_at(x, node), mode))
+            !mode_covers(modes, mode_of(sight), mode))
             return;
     for (unsigned mode = 0; mode < MODES; mode++)
-        if (mode_covers(modes, mode_at(x, node), mode) &&
+        if (mode_covers(modes, mode_of(sight), mode) &&
             sight->ticket > reach->covered[mode])
             reach->covered[mode] = sight->ticket;
 }
@@ -147,16 +178,17 @@ static void cover(struct search *x, uint32_t node, struct own own)
 /* One request's edges. True: one leads home. */
 static bool expand(struct search *x, uint32_t node)
 {
+    const struct sight *sight = sight_at(x, node);
     struct edges edges;
     uint32_t blocker;
 
     enq_assert(x->g.t->n_held == 0);
-    if (x->steps[node].expanded ||
-        sight_at(x, node)->ticket <=
-            x->reaches[x->g.nodes[node].site].covered[mode_at(x, node)])
+    if (step_at(x, node)->expanded ||
+        sight->ticket <= reach_at(x, node)->covered[mode_of(sight)])
         return false;
-    x->steps[node].expanded = true;
-    edges_begin(&edges, &x->g, &x->g.nodes[node]);
+    step_at(x, node)->expanded = true;
+    edges_begin(&edges, &x->g, node);
+    cover(x, node, edges.own);
     while ((blocker = edges_next(&edges)) != GRAPH_NONE) {
         if (leads_home(x, &x->g.sights[blocker])) {
             x->at = node;
@@ -165,54 +197,65 @@ static bool expand(struct search *x, uint32_t node)
         }
         follow(x, node, blocker);
     }
-    cover(x, node, edges.own);
     return false;
+}
+
+/* The last that came of those of its queue and mode, if it is as near. */
+static uint32_t late_for(const struct search *x, uint32_t node)
+{
+    uint32_t late = reach_at(x, node)->latest[mode_of(sight_at(x, node))] - 1;
+
+    return step_at(x, late)->level == step_at(x, node)->level ? late : node;
 }
 
 /* Breadth first: of several cycles a shortest, which is the one that people can
-   read. It starts from all members of the asking set at once, as that waits at
-   all of its keys. In one level the order is free: the last of a queue comes
-   first, as it covers the others. */
+   read. In one level the order is free: the last of a queue comes first, as it
+   covers the others. */
 static bool search(struct search *x)
 {
-    uint32_t node, late;
-
-    while ((node = multimap_take(&x->g.by_ticket, x->ticket)) != GRAPH_NONE)
-        enter(x, node, GRAPH_NONE, GRAPH_NONE);
-    while (x->begin < x->end) {
-        node = x->queue[x->begin++];
-        late = x->reaches[x->g.nodes[node].site].latest[mode_at(x, node)] - 1;
-        if ((x->steps[late].level == x->steps[node].level && expand(x, late)) ||
-            expand(x, node))
+    for (; x->first != GRAPH_NONE; x->first = step_at(x, x->first)->next)
+        if (expand(x, late_for(x, x->first)) || expand(x, x->first))
             return true;
-    }
     return false;
 }
 
-/* Reads the graph. False: there is nothing to search. Where memory is short
-   nothing is found, and a later look does. */
-static bool search_begin(struct search *x, enq_handle waiter)
+/* Whoever calls ends it, too. Where memory is short it goes on with what there
+   is, and a later look finds the rest. */
+static void search_begin(struct search *x, struct session *s, struct thread *t)
 {
-    const struct node *home;
-
-    wait_graph_read(&x->g, waiter); /* a key that is damaged waits for others */
-    home = x->g.nodes;
-    if (x->g.n_nodes == 0 || x->g.no_memory || home->sight == GRAPH_NONE)
-        return false;
-    x->owner = graph_sight(&x->g, home)->owner;
-    x->ticket = graph_sight(&x->g, home)->ticket;
-    x->steps = calloc(x->g.n_nodes, sizeof(*x->steps));
-    x->reaches = calloc(x->g.n_sites, sizeof(*x->reaches));
-    x->queue = calloc(x->g.n_nodes, sizeof(*x->queue));
-    return x->steps != NULL && x->reaches != NULL && x->queue != NULL;
+    *x = (struct search){.g = {.s = s, .t = t}, .first = GRAPH_NONE};
+    wait_graph_begin(&x->g);
 }
 
 static void search_end(struct search *x)
 {
     wait_graph_free(&x->g);
-    free(x->steps);
-    free(x->reaches);
-    free(x->queue);
+}
+
+/* A cycle through this request: it starts from all members of its set at once,
+   as that waits at all of its keys. */
+static bool search_from(struct search *x, enq_handle waiter)
+{
+    uint32_t home = wait_graph_node(&x->g, waiter, 0);
+
+    if (home == GRAPH_NONE || !wait_graph_see(&x->g, home))
+        return false;
+    x->owner = sight_at(x, home)->owner;
+    x->ticket = sight_at(x, home)->ticket;
+    enter(x, home, GRAPH_NONE, GRAPH_NONE);
+    return search(x);
+}
+
+/* A cycle through any request and any lock of this owner. */
+static bool search_from_owner(struct search *x, uint64_t owner)
+{
+    uint32_t node;
+
+    x->owner = owner;
+    x->ticket = NO_TICKET;
+    while ((node = multimap_take(&x->g.by_owner, owner)) != GRAPH_NONE)
+        enter(x, node, GRAPH_NONE, GRAPH_NONE);
+    return search(x);
 }
 
 /* --- is it worth a search? --- */
@@ -346,11 +389,11 @@ static bool is_confirmed(const struct search *x, bool *youngest)
 
     *youngest = true;
     for (; is_still(map, &x->g.sights[last]) && is_still(map, sight_at(x, at));
-         at = x->steps[at].parent) {
-        if (x->steps[at].parent == GRAPH_NONE)
+         at = step_at(x, at)->parent) {
+        if (step_at(x, at)->parent == GRAPH_NONE)
             return true;
         *youngest &= sight_at(x, at)->ticket < x->ticket;
-        last = x->steps[at].blocker;
+        last = step_at(x, at)->blocker;
     }
     return false;
 }
@@ -401,10 +444,10 @@ static void say_waiter(struct words *w, const struct search *x,
 /* The path is known backwards. */
 static void say_path(struct words *w, const struct search *x, uint32_t at)
 {
-    bool first = x->steps[at].parent == GRAPH_NONE;
+    bool first = step_at(x, at)->parent == GRAPH_NONE;
 
     if (!first)
-        say_path(w, x, x->steps[at].parent);
+        say_path(w, x, step_at(x, at)->parent);
     say_waiter(w, x, sight_at(x, at), first);
 }
 
@@ -417,7 +460,7 @@ static int explain(const struct search *x)
     char text[WHY_BYTES] = "a cycle of many owners";
     struct words w = {text, 0, sizeof(text)};
 
-    if (x->steps[x->at].level < PATH_MOST)
+    if (step_at(x, x->at)->level < PATH_MOST)
         say_path(&w, x, x->at);
     return why(ENQ_DEADLOCK, "deadlock: %s; the first one has that", text);
 }
@@ -428,90 +471,96 @@ static uint64_t latest_of(const struct search *x)
 {
     uint64_t latest = 0;
 
-    for (uint32_t at = x->at; at != GRAPH_NONE; at = x->steps[at].parent)
+    for (uint32_t at = x->at; at != GRAPH_NONE; at = step_at(x, at)->parent)
         if (sight_at(x, at)->ticket > latest)
             latest = sight_at(x, at)->ticket;
     return latest;
 }
 
+static uint64_t cost_of(const struct search *x)
+{
+    return (uint64_t)x->g.n_nodes + x->g.n_sights;
+}
+
 /* The look at the own key costs what each look of a waiter costs, and nearly
    always ends it. */
-static int find(struct session *s, struct thread *t, enq_handle waiter,
-    bool *youngest, uint64_t *latest)
+int cycle_find(struct session *s, struct thread *t, enq_handle waiter,
+    struct cycle *found)
 {
-    struct search x = {.g = {.s = s, .t = t}};
+    struct search x;
     bool yes = false;
     int rc = is_worth_it(s, t, waiter, &yes);
 
     enq_assert(t->n_held == 0);
+    *found = (struct cycle){.youngest = true};
     if (rc != 0 || !yes)
         return rc;
-    if (search_begin(&x, waiter) && search(&x) && is_confirmed(&x, youngest)) {
+    search_begin(&x, s, t);
+    if (search_from(&x, waiter) && is_confirmed(&x, &found->youngest)) {
         rc = explain(&x);
-        *latest = latest_of(&x);
+        found->latest = latest_of(&x);
     }
+    found->cost = cost_of(&x);
     search_end(&x);
     return rc;
 }
 
-int cycle_find(struct session *s, struct thread *t, enq_handle waiter,
-    bool *youngest)
+/* --- who waits is told of a cycle --- */
+
+/* The note is part of the word on which the waiter sleeps. */
+static void tell(const struct search *x, enq_handle waiter)
 {
-    uint64_t latest;
+    struct pin g;
 
-    return find(s, t, waiter, youngest, &latest);
-}
-
-#define SUSPECT_NS (20 * NS_PER_MS)
-#define AGAIN_NS sys_look_every(NS_PER_S)
-#define AHEAD_FEW 8
-#define AHEAD_MANY 160
-
-static int64_t again_ns(unsigned ahead)
-{
-    if (ahead <= AHEAD_FEW)
-        return AGAIN_NS;
-    return AGAIN_NS * (ahead < AHEAD_MANY ? ahead : AHEAD_MANY) / AHEAD_FEW;
-}
-
-/*
- * Which gives up? The youngest does at once; so one of each cycle does, and not
- * all of those that see it at the same time. An older one that finds it waits
- * for SUSPECT_NS, in which the youngest has its turn, and gives up if the very
- * same cycle is there again: its youngest may be stopped, may not look for
- * cycles at all (`wanted`), or be an async request whose turn is far off.
- *
- * The search is done again each second, though this request has not changed: a
- * grant to another may close a cycle, and nobody looks then (SEMANTICS: such a
- * cycle is found within a second). Each looks at all that is before it, so that
- * a thousand would keep a CPU busy: those with more than a few ahead look less
- * often. One is enough of each cycle, and a grant that closes one is to an owner
- * that waits elsewhere: that request looks, too.
- */
-int cycle_suspect(struct suspicion *x, struct session *s, struct thread *t,
-    enq_handle waiter, unsigned ahead, mono_t *until)
-{
-    bool youngest = true;
-    uint64_t latest = 0;
-    mono_t now;
-    int rc;
-
-    if (!x->wanted)
-        return ENQ_PENDING;
-    now = sys.now();
-    if (!mono_reached(x->next, now)) {
-        /* also where the rest is left to the waiter ahead */
-        *until = mono_min(*until, x->next);
-        return ENQ_PENDING;
+    if (pin_take(&g, x->g.s, x->g.t, waiter, 0) != ENQ_OK)
+        return;
+    if (STATE_PHASE(g.state) == PHASE_WAITING) {
+        shm_or(&g.e->state, STATE_CYCLE);
+        scope_wake(&g.scope, g.e);
     }
-    rc = find(s, t, waiter, &youngest, &latest);
-    if (rc == ENQ_DEADLOCK && (youngest || (x->old && x->latest == latest)))
-        return rc;
-    x->latest = latest;
-    x->old = rc == ENQ_DEADLOCK;
-    x->next = mono_add_ns(now, x->old ? SUSPECT_NS : again_ns(ahead));
-    *until = mono_min(*until, x->next);
-    return rc == 0 || rc == ENQ_DEADLOCK ? ENQ_PENDING : rc;
+    scope_leave(&g.scope);
+}
+
+#define TOLD_MOST 16
+
+/* Of a long one the youngest is told, and those that the search met last: for
+   the case that the youngest does not look. */
+static void tell_all(const struct search *x, uint64_t latest)
+{
+    unsigned left = TOLD_MOST;
+
+    for (uint32_t at = x->at; at != GRAPH_NONE; at = step_at(x, at)->parent)
+        if (left > 0 || sight_at(x, at)->ticket == latest) {
+            tell(x, sight_at(x, at)->handle);
+            left -= left > 0;
+        }
+}
+
+void cycle_tell(struct session *s, struct thread *t, uint64_t owner,
+    struct cycle *found)
+{
+    struct search x;
+
+    enq_assert(t->n_held == 0);
+    *found = (struct cycle){.youngest = false};
+    search_begin(&x, s, t);
+    if (search_from_owner(&x, owner) && is_confirmed(&x, &found->youngest)) {
+        found->latest = latest_of(&x);
+        tell_all(&x, found->latest);
+    }
+    found->cost = cost_of(&x);
+    search_end(&x);
+}
+
+static void see_edges(struct wait_graph *g, uint32_t node, cycle_see_fn *see,
+    void *context)
+{
+    struct edges edges;
+    uint32_t blocker;
+
+    edges_begin(&edges, g, node);
+    while ((blocker = edges_next(&edges)) != GRAPH_NONE)
+        see(context, g->nodes[node].handle, g->sights[blocker].handle);
 }
 
 /* The same edges that the search follows, of all requests; those that leave
@@ -520,18 +569,11 @@ int cycle_each_edge(struct session *s, struct thread *t, cycle_see_fn *see,
     void *context)
 {
     struct wait_graph g = {.s = s, .t = t};
-    int rc = wait_graph_read(&g, 0);
 
-    for (uint32_t i = 0; rc == 0 && i < g.n_nodes && !g.no_memory; i++) {
-        struct edges edges;
-        uint32_t blocker;
-
-        if (g.nodes[i].sight == GRAPH_NONE)
-            continue;
-        edges_begin(&edges, &g, &g.nodes[i]);
-        while ((blocker = edges_next(&edges)) != GRAPH_NONE)
-            see(context, g.nodes[i].handle, g.sights[blocker].handle);
-    }
+    wait_graph_begin(&g);
+    for (uint32_t i = 0; i < g.n_nodes && !g.no_memory; i++)
+        if (wait_graph_see(&g, i))
+            see_edges(&g, i, see, context);
     wait_graph_free(&g);
-    return g.no_memory ? -ENOMEM : rc;
+    return g.no_memory ? -ENOMEM : g.damaged ? ENQ_ECORRUPT : 0;
 }

@@ -7,12 +7,12 @@
  * what that one waits for (leads_to()). A thread that is about to sleep follows
  * these edges; if they lead to a lock of its own owner, it need not sleep:
  * nobody in the cycle will ever wake. (That an owner waits for its own lock is
- * no cycle: an owner may be many threads.) Now and then the thread looks again:
- * a grant may close a cycle, too. (PostgreSQL looks once, after its
- * deadlock_timeout, with all partitions locked. Here the look comes first, and
- * no latch is held from one node to the next.)
+ * no cycle: an owner may be many threads.) A grant may close a cycle, too: when
+ * to look says suspicion.h. (PostgreSQL looks once, after its deadlock_timeout,
+ * with all partitions locked. Here the look comes first, and no latch is held
+ * from one node to the next.)
  *
- * The table is not stopped for it. Each key that somebody waits for is read
+ * The table is not stopped for it. Each key that the search comes to is read
  * under its own latches, and a cycle that was found is looked at again, edge by
  * edge: one that was there twice, in the same use of both entries, was there
  * all the time in between, so that all edges existed in one moment. There is
@@ -20,13 +20,8 @@
  *
  * And no miss: a request is published (thread_slot.waiting) before it is queued,
  * with a fence. So the last of a cycle to be queued finds all others, those too
- * whose threads have not come to look. If others see it whole as well, the
- * youngest is refused; an older one looks again SUSPECT_NS later, and is refused
- * if that cycle is still there. For so long the youngest has the time to find it
- * itself: its thread may not be running just between queueing and looking.
- * Cycles are told apart by the ticket of their youngest request (`latest`):
- * where another cycle was found in between, its youngest is refused as it should
- * be, and the older one has to wait anew.
+ * whose threads have not come to look. Where a grant closes a cycle, the one
+ * who was granted looks, for the requests of its owner (suspicion.h).
  *
  * Nearly always no owner that is in the way waits itself (owners_wait()): then
  * the search ends before it begins. It costs a look at the own key, as a
@@ -48,36 +43,30 @@ static inline void cycle_withdraw(struct thread *t)
     shm_store(&t->slot->waiting, 0);
 }
 
-/*
- * Is there a cycle that this request of ours shall leave the queue for? To be
- * asked before it sleeps; it looks at once, and then each second, or, in a long
- * queue, the more seldom the more are ahead.
- *
- * @ahead  how many wait before it at its key
- * @until  not to be slept beyond; brought forward
- *
- * Returns: ENQ_DEADLOCK, explained; ENQ_PENDING: it waits on.
- * Faults:  ENQ_ECORRUPT.
- */
-struct suspicion {
-    bool wanted;     /* cycles are looked for at all */
-    bool old;        /* one was found, whose youngest request is another's: */
-    uint64_t latest; /* the ticket of that */
-    mono_t next;
+struct cycle {
+    bool
+        youngest; /* no other request of it came later than the one that asks */
+    uint64_t latest; /* the ticket of its youngest request */
+    uint64_t cost;   /* how many requests and locks the search has read; also
+                        where there is no cycle */
 };
-int cycle_suspect(struct suspicion *x, struct session *s, struct thread *t,
-    enq_handle waiter, unsigned ahead, mono_t *until);
 
 /*
  * Does this waiting request of ours close a cycle?
- *
- * @youngest  no other request of the cycle came later
  *
  * Returns: ENQ_OK; ENQ_DEADLOCK, explained with the whole cycle.
  * Faults:  ENQ_ECORRUPT. Where memory is short: ENQ_OK.
  */
 int cycle_find(struct session *s, struct thread *t, enq_handle waiter,
-    bool *youngest);
+    struct cycle *found);
+
+/*
+ * Is there a cycle through a request and a lock of this owner (hash)? Its
+ * requests are told to look for themselves (STATE_CYCLE), the youngest in any
+ * case. `latest` is 0 where there is none.
+ */
+void cycle_tell(struct session *s, struct thread *t, uint64_t owner,
+    struct cycle *found);
 
 /* Shows all edges of the wait-for graph: a request that waits, and one entry
    in its way. Not of one moment. `see` must not lock.

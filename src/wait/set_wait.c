@@ -23,7 +23,6 @@
 #include "lock/request.h"
 #include "store/journal.h"
 #include "sync/tick.h"
-#include "wait/cycle.h"
 #include "wait/set_latches.h"
 
 /* In the same use of the entry: a cancelled member may be another request's,
@@ -402,6 +401,24 @@ static int leave_cycle(struct set *set)
     return rc == ENQ_OK ? ENQ_DEADLOCK : rc == ENQ_NOTHELD ? ENQ_PENDING : rc;
 }
 
+bool set_was_told(const struct set *set, struct suspicion *x)
+{
+    bool told = false;
+
+    EACH_MEMBER (m, set)
+        told |= suspicion_told(x, &m->place);
+    return told;
+}
+
+/* Its members are one owner's: one search is enough. */
+void set_was_granted(const struct set *set)
+{
+    EACH_MEMBER (m, set)
+        if (suspicion_granted(set->s, set->t,
+                place_handle(set->s->map, &m->place)))
+            break;
+}
+
 /* One published handle stands for all members, as each leads to the next
    (wait_graph_add()): of the last one that was queued. */
 int set_wait(struct set *set)
@@ -413,7 +430,8 @@ int set_wait(struct set *set)
 
     enq_assert(set->n > 0 && set->t->n_held == 0);
     while ((rc = look(set, &b)) == ENQ_PENDING) {
-        rc = cycle_suspect(&suspicion, set->s, set->t, set_handle(set), 0,
+        set_was_told(set, &suspicion);
+        rc = suspicion_look(&suspicion, set->s, set->t, set_handle(set), 0,
             &b.until);
         if (rc == ENQ_DEADLOCK)
             rc = leave_cycle(set);
@@ -424,5 +442,7 @@ int set_wait(struct set *set)
     }
     cycle_withdraw(set->t);
     bypass_end(&set->bypass);
+    if (rc == ENQ_OK)
+        set_was_granted(set);
     return rc;
 }

@@ -28,7 +28,7 @@
 #include "lock/grant_scan.h"
 #include "lock/request.h"
 #include "sync/tick.h"
-#include "wait/cycle.h"
+#include "wait/suspicion.h"
 
 /* A request that waits, as its thread knows it. Private but for the entry,
    which is the waiter's as long as still_mine(): looked at under the latches,
@@ -504,7 +504,8 @@ static int look_for_cycles_and_rest(struct waiting *w, struct suspicion *x)
     int rc;
 
     enq_assert(w->scope.t->n_held == 0);
-    rc = cycle_suspect(x, w->scope.session, w->scope.t, handle, w->b.n_ahead,
+    suspicion_told(x, w->place);
+    rc = suspicion_look(x, w->scope.session, w->scope.t, handle, w->b.n_ahead,
         &w->b.until);
     if (rc == ENQ_DEADLOCK)
         return leave_cycle(w);
@@ -554,5 +555,7 @@ int wait_for_grant(struct session *s, struct thread *t, const struct ask *ask,
         entry_is_known(place->e, ASLEEP_LOOKING);
     bypass_end(&w.bypass);
     cycle_withdraw(t);
+    if (rc == ENQ_OK)
+        suspicion_granted(s, t, place_handle(s->map, place));
     return rc;
 }

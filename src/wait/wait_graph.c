@@ -11,7 +11,7 @@
 
 /* --- what is known, in private memory --- */
 
-/* Room for one more of `size` bytes. A search that runs short of memory goes on
+/* Room for one more than `n` of `size` bytes. A search that runs short of memory goes on
    with what it has: a cycle among these is one, and others are found later, or
    by others. */
 static bool reserve(struct wait_graph *g, void *array, size_t size, uint32_t n,
@@ -22,6 +22,8 @@ static bool reserve(struct wait_graph *g, void *array, size_t size, uint32_t n,
 
     if (n < *room)
         return true;
+    if (more <= n)
+        more = n + 1;
     grown = realloc(*(void **)array, more * size);
     if (grown == NULL) {
         g->no_memory = true;
@@ -32,20 +34,22 @@ static bool reserve(struct wait_graph *g, void *array, size_t size, uint32_t n,
     return true;
 }
 
-/* The request's number. It is read when its turn comes. */
-static uint32_t note(struct wait_graph *g, enq_handle handle)
+uint32_t wait_graph_node(struct wait_graph *g, enq_handle handle,
+    uint64_t owner)
 {
     uint32_t number = multimap_find(&g->by_handle, handle);
 
     if (number != MULTIMAP_NONE)
         return number;
     if (!reserve(g, &g->nodes, sizeof(*g->nodes), g->n_nodes, &g->nodes_room))
-        return MULTIMAP_NONE;
-    if (!multimap_add(&g->by_handle, handle)) {
+        return GRAPH_NONE;
+    if (!multimap_add(&g->by_handle, handle) ||
+        !multimap_add(&g->by_owner, owner)) {
         g->no_memory = true;
-        return MULTIMAP_NONE;
+        return GRAPH_NONE;
     }
-    g->nodes[g->n_nodes] = (struct node){handle, GRAPH_NONE, GRAPH_NONE};
+    g->nodes[g->n_nodes] = (struct node){
+        .handle = handle, .sight = GRAPH_NONE, .site = GRAPH_NONE};
     return g->n_nodes++;
 }
 
@@ -145,17 +149,17 @@ static void note_waiters(struct wait_graph *g, uint32_t site)
         if (!sight_waits(sight))
             continue;
         p->simple = p->simple && sight->here && !sight->of_set;
-        number = note(g, sight->handle);
-        if (number != MULTIMAP_NONE && sight->here) {
+        number = wait_graph_node(g, sight->handle, sight->owner);
+        if (number != GRAPH_NONE && sight->here &&
+            g->nodes[number].sight == GRAPH_NONE) {
+            g->nodes[number].read = true;
             g->nodes[number].sight = i;
             g->nodes[number].site = site;
         }
-        if (sight->next != 0)
-            note(g, sight->next);
     }
 }
 
-static int read_site(struct wait_graph *g, enq_handle handle)
+static void read_site(struct wait_graph *g, enq_handle handle)
 {
     uint32_t begin = g->n_sights;
     bool full = false;
@@ -163,21 +167,31 @@ static int read_site(struct wait_graph *g, enq_handle handle)
 
     enq_assert(g->t->n_held == 0);
     if (!reserve(g, &g->sites, sizeof(*g->sites), g->n_sites, &g->sites_room))
-        return 0;
+        return;
     do {
         g->n_sights = begin;
         if (!reserve(g, &g->sights, sizeof(*g->sights),
                 full ? g->sights_room : begin, &g->sights_room))
-            return 0;
+            return;
         rc = read_sights(g, handle, &full);
     } while (rc == 0 && full);
     if (rc != 0) {
         g->n_sights = begin;
-        return rc;
+        g->damaged = true;
+        return;
     }
-    g->sites[g->n_sites] = (struct site){begin, g->n_sights, false};
+    g->sites[g->n_sites] =
+        (struct site){.begin = begin, .end = g->n_sights, .simple = false};
     note_waiters(g, g->n_sites++);
-    return 0;
+}
+
+bool wait_graph_see(struct wait_graph *g, uint32_t node)
+{
+    if (!g->nodes[node].read) {
+        g->nodes[node].read = true;
+        read_site(g, g->nodes[node].handle);
+    }
+    return g->nodes[node].sight != GRAPH_NONE;
 }
 
 /* --- the requests that wait at all --- */
@@ -189,8 +203,39 @@ static bool see_waiting(void *context, struct entry *e, uint64_t state)
     struct wait_graph *g = context;
 
     if (STATE_PHASE(state) == PHASE_WAITING)
-        note(g, pin_handle(g->s->map, e, state));
+        wait_graph_node(g, pin_handle(g->s->map, e, state),
+            entry_owner_hash(g->s->map, e));
     return !g->no_memory;
+}
+
+/* The owner is read without a latch: if the entry is in another use by then,
+   the handle names nothing any more, and its owner does not matter. */
+static void note_thread(struct wait_graph *g, enq_handle handle)
+{
+    uint64_t state;
+    struct entry *e = entry_of_handle(g->s->map, handle, &state);
+
+    if (e != NULL)
+        wait_graph_node(g, handle, entry_owner_hash(g->s->map, e));
+}
+
+#define EXPECTED_MOST (1u << 20) /* the counts may be damaged */
+
+/* Room for all that wait, if each thread does: else half of the time would go
+   into moving what was collected. */
+static void expect(struct wait_graph *g)
+{
+    const struct map *map = g->s->map;
+    uint32_t n = map_threads(map);
+
+    for (uint32_t i = 0; i < map_sessions(map) && n < EXPECTED_MOST; i++)
+        n += shm_load(&map->sessions[i].started);
+    if (n > EXPECTED_MOST)
+        n = EXPECTED_MOST;
+    g->no_memory =
+        !reserve(g, &g->nodes, sizeof(*g->nodes), n, &g->nodes_room) ||
+        !multimap_reserve(&g->by_handle, n) ||
+        !multimap_reserve(&g->by_owner, n);
 }
 
 /*
@@ -204,53 +249,24 @@ static bool see_waiting(void *context, struct entry *e, uint64_t state)
  * have started thousands, and `waiting` is one handle. Such a walk goes through
  * the page directory, so that it is made for sessions that have some.
  */
-static void note_published(struct wait_graph *g)
+void wait_graph_begin(struct wait_graph *g)
 {
     const struct map *map = g->s->map;
 
+    enq_assert(g->t->n_held == 0 && g->n_nodes == 0);
+    expect(g);
     shm_fence(); /* partner: publish() in transition.c */
     for (uint32_t i = 0; i < map_threads(map) && !g->no_memory; i++) {
-        enq_handle handle = shm_load(&map->threads[i].waiting);
+        enq_handle handle = shm_load_acquire(&map->threads[i].waiting);
 
         if (handle != 0)
-            note(g, handle);
+            note_thread(g, handle);
     }
     for (uint32_t i = 0; i < map_sessions(map) && !g->no_memory; i++) {
         session_ref_t ref = shm_load(&map->sessions[i].ref);
         if (ref != 0 && shm_load(&map->sessions[i].started) > 0)
             slab_each_of(map, ref, see_waiting, g);
     }
-}
-
-/* A request that does not wait gets the numbers that none has. */
-static void index_nodes(struct wait_graph *g)
-{
-    for (uint32_t i = 0; i < g->n_nodes && !g->no_memory; i++) {
-        const struct node *node = &g->nodes[i];
-        bool waits = node->sight != GRAPH_NONE;
-
-        g->no_memory = !multimap_add(&g->by_owner,
-                           waits ? graph_sight(g, node)->owner : 0) ||
-            !multimap_add(&g->by_ticket,
-                waits ? graph_sight(g, node)->ticket : UINT64_MAX);
-    }
-}
-
-/* What is noted while a key is read comes behind, and is read in its turn. */
-int wait_graph_read(struct wait_graph *g, enq_handle first)
-{
-    int rc = 0;
-
-    enq_assert(g->t->n_held == 0 && g->n_nodes == 0);
-    if (first != 0)
-        note(g, first);
-    note_published(g);
-    for (uint32_t i = 0; i < g->n_nodes && !g->no_memory; i++)
-        if (g->nodes[i].sight == GRAPH_NONE &&
-            read_site(g, g->nodes[i].handle) != 0)
-            rc = ENQ_ECORRUPT;
-    index_nodes(g);
-    return rc;
 }
 
 void wait_graph_free(struct wait_graph *g)
@@ -260,7 +276,6 @@ void wait_graph_free(struct wait_graph *g)
     free(g->nodes);
     multimap_free(&g->by_handle);
     multimap_free(&g->by_owner);
-    multimap_free(&g->by_ticket);
 }
 
 /* --- what is in the way of one request --- */
@@ -282,31 +297,36 @@ static struct own own_at(const struct wait_graph *g, uint32_t site,
     return own;
 }
 
+/* What this owner holds where that request waits. */
+static unsigned held_where(struct wait_graph *g, const struct sight *waiter,
+    uint64_t owner)
+{
+    uint32_t node = wait_graph_node(g, waiter->handle, waiter->owner);
+
+    return node == GRAPH_NONE || !wait_graph_see(g, node)
+        ? 0
+        : own_at(g, g->nodes[node].site, owner).held;
+}
+
 /* One that waits for this very owner may be overtaken (R7), so there is no
    edge. A lock set may wait for the owner at another of its keys: that is asked
    of the set key by key (bypass.h). */
 static bool is_excused(const struct edges *x, const struct sight *waiter)
 {
     struct wait_graph *g = x->g;
+    const struct sight w = *waiter; /* others may be read, which moves it */
     uint64_t owner = graph_sight(g, x->node)->owner, ticket;
-    unsigned held = x->own.held;
-    uint32_t other;
+    unsigned held;
 
     if (owner == 0)
         return false;
-    if (!waiter->here) {
-        other = multimap_find(&g->by_handle, waiter->handle);
-        held = other == MULTIMAP_NONE || g->nodes[other].sight == GRAPH_NONE
-            ? 0
-            : own_at(g, g->nodes[other].site, owner).held;
-    }
+    held = w.here ? x->own.held : held_where(g, &w, owner);
     for (unsigned mode = 0; mode < MODES; mode++)
         if ((held >> mode & 1) != 0 &&
-            mode_conflicts(g->s->map->modes, mode,
-                STATE_MODE(waiter->state) % MODES, false))
+            mode_conflicts(g->s->map->modes, mode, STATE_MODE(w.state) % MODES,
+                false))
             return true;
-    return waiter->of_set &&
-        bypass_set_wants(g->s, g->t, waiter->handle, owner, &ticket);
+    return w.of_set && bypass_set_wants(g->s, g->t, w.handle, owner, &ticket);
 }
 
 /*
@@ -331,17 +351,17 @@ static bool is_in_the_way(const struct edges *x, const struct sight *b)
         !(sight_waits(b) && is_excused(x, b));
 }
 
-void edges_begin(struct edges *x, struct wait_graph *g, const struct node *node)
+void edges_begin(struct edges *x, struct wait_graph *g, uint32_t node)
 {
-    *x = (struct edges){g, node, g->sites[node->site].begin,
-        own_at(g, node->site, graph_sight(g, node)->owner)};
+    const struct site *site = graph_site(g, node);
+
+    *x = (struct edges){g, node, site->begin, site->end,
+        own_at(g, g->nodes[node].site, graph_sight(g, node)->owner)};
 }
 
 uint32_t edges_next(struct edges *x)
 {
-    const struct site *p = &x->g->sites[x->node->site];
-
-    while (x->next < p->end) {
+    while (x->next < x->end) {
         uint32_t number = x->next++;
 
         visit(VISIT_EDGE);

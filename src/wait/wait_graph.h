@@ -3,12 +3,14 @@
  *
  * Its nodes are the requests that wait; its edges lead from a request to what
  * is in its way: held locks, and requests that came before it (R7). The graph
- * is stored nowhere. Each key that somebody waits for is read once, under its
- * latches: all that overlaps it is copied, which is one site. So a look costs
- * what waits and what is held at these keys, and not the edges, which are the
- * square of a queue. What the search keeps is a private copy: nothing here is
- * derived, and a thread that dies in a search leaves nothing to recover but a
- * published handle (thread_slot.waiting), which names nothing as soon as its
+ * is stored nowhere. Which requests wait, and whose they are, is collected in
+ * the beginning; a key that one waits for is read when the search comes to it,
+ * under its latches, and once: all that overlaps it is copied, which is one
+ * site. So a search costs what it comes to, and not what waits elsewhere; and a
+ * site costs what waits and what is held there, and not the edges, which are
+ * the square of a queue. What the search keeps is a private copy: nothing here
+ * is derived, and a thread that dies in a search leaves nothing to recover but
+ * a published handle (thread_slot.waiting), which names nothing as soon as its
  * request is gone.
  *
  * A handle has the entry's generation in it. So what was copied is looked up
@@ -39,16 +41,34 @@ struct sight {
     bool here;       /* of the very key that was read, which it overlaps */
 };
 
+/* Of a site, and there of each mode: where the search has been. */
+struct reach {
+    uint64_t covered[MODES]; /* requests up to this ticket add nothing more */
+    uint32_t latest[MODES];  /* of those seen, the last that came, plus 1 */
+};
+
 /* What overlaps one key, of one moment: sights, in the order of the visit. */
 struct site {
     uint32_t begin, end;
     bool simple; /* what waits here has this key, and is of no lock set */
+    struct reach reach;
 };
 
-/* A request; `sight` is GRAPH_NONE where it was found not to wait. */
+/* How the search came to a request. */
+struct step {
+    uint32_t parent;  /* a request; GRAPH_NONE: the search began here */
+    uint32_t blocker; /* what is in the parent's way, and led here */
+    uint32_t next;    /* of those to be searched */
+    uint32_t level;
+    bool seen, expanded;
+};
+
+/* A request. Once read, `sight` is GRAPH_NONE where it was found not to wait. */
 struct node {
     enq_handle handle;
     uint32_t sight, site;
+    bool read;
+    struct step step;
 };
 
 /* Made by {0} but for session and thread; freed by wait_graph_free(). */
@@ -60,23 +80,29 @@ struct wait_graph {
     struct node *nodes;
     uint32_t n_sights, n_sites, n_nodes;
     uint32_t sights_room, sites_room, nodes_room;
-    struct multimap by_handle, by_owner, by_ticket; /* numbers of nodes */
-    bool no_memory;                                 /* it is not whole */
+    struct multimap by_handle, by_owner; /* numbers of nodes */
+    bool no_memory;                      /* it is not whole */
+    bool damaged;                        /* a key could not be read */
 };
 
 /*
- * Reads the sites of all that threads and sessions wait for. A request that
- * means to wait and does not yet takes a later ticket than those who look
- * before: it will look for itself.
+ * Collects what threads and sessions wait for. A request that means to wait and
+ * does not yet takes a later ticket than those who look before: it will look
+ * for itself.
  *
- * @first  a request that is read as well, published or not; or 0
- *
- * With no latch held; holds those of one key at a time. Where memory is short
- * the graph is not whole. Faults: ENQ_ECORRUPT, a key could not be read; the
- * others were.
+ * With no latch held. Where memory is short the graph is not whole.
  */
-int wait_graph_read(struct wait_graph *g, enq_handle first);
+void wait_graph_begin(struct wait_graph *g);
 void wait_graph_free(struct wait_graph *g);
+
+/* The node of this request, collected or not; GRAPH_NONE: no memory. Moves
+   nodes. */
+uint32_t wait_graph_node(struct wait_graph *g, enq_handle handle,
+    uint64_t owner);
+
+/* Does it wait? Reads its site, if nobody has: with no latch held; holds those
+   of one key. Moves sights, sites and nodes. */
+bool wait_graph_see(struct wait_graph *g, uint32_t node);
 
 /* The next member of a lock set that waits; 0: there is none. Under the latches
    of `e`; the other member is read without its own, so that its handle is a
@@ -88,11 +114,18 @@ static inline bool sight_waits(const struct sight *s)
     return STATE_PHASE(s->state) == PHASE_WAITING;
 }
 
+/* Of a request that was seen to wait. */
 static inline const struct sight *graph_sight(const struct wait_graph *g,
-    const struct node *node)
+    uint32_t node)
 {
-    enq_assert(node->sight < g->n_sights);
-    return &g->sights[node->sight];
+    enq_assert(g->nodes[node].sight < g->n_sights);
+    return &g->sights[g->nodes[node].sight];
+}
+
+static inline struct site *graph_site(const struct wait_graph *g, uint32_t node)
+{
+    enq_assert(g->nodes[node].site < g->n_sites);
+    return &g->sites[g->nodes[node].site];
 }
 
 /* Which modes an owner has at one site: a bit for each. */
@@ -100,18 +133,18 @@ struct own {
     unsigned held, asked;
 };
 
-/* What is in the way of one request, one after the other. */
+/* What is in the way of one request that was seen to wait, one after the
+   other. */
 struct edges {
     struct wait_graph *g;
-    const struct node *node;
-    uint32_t next;
+    uint32_t node, next, end;
     struct own own; /* of the request's owner, at its site */
 };
 
-void edges_begin(struct edges *x, struct wait_graph *g,
-    const struct node *node);
+void edges_begin(struct edges *x, struct wait_graph *g, uint32_t node);
 /* The number of its sight, or GRAPH_NONE: there are no more. Asks the table
-   about lock sets: with no latch held. */
+   about lock sets, and reads the sites of requests for overlapping keys: with
+   no latch held; moves what wait_graph_see() moves. */
 uint32_t edges_next(struct edges *x);
 
 #endif

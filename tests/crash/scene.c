@@ -448,7 +448,7 @@ static bool may_be_told(const struct plan *plan, int rc)
 {
     return rc == ENQ_OK ||
         (rc == ENQ_CANCELLED && plan->op->flags & OP_HURTS) ||
-        (rc == ENQ_DEADLOCK && strcmp(plan->state->name, "cycle") == 0);
+        (rc == ENQ_DEADLOCK && strncmp(plan->state->name, "cycle", 5) == 0);
 }
 
 static bool judge_waiters(struct scene *s, const struct plan *plan)

@@ -360,7 +360,7 @@ static void take_calls(struct play *p)
 static void look(struct play *p, uint8_t what)
 {
     static struct enq_edge edges[4];
-    bool youngest;
+    struct cycle found;
     struct enq_info out[8];
     struct enq_stats stats = {.size = sizeof(stats)};
     char report[512];
@@ -398,7 +398,7 @@ static void look(struct play *p, uint8_t what)
         enq_graph(p->e, edges, LENGTH(edges), NULL);
         break;
     case 11:
-        cycle_find(&p->e->session, p->a->t, some_handle(p), &youngest);
+        cycle_find(&p->e->session, p->a->t, some_handle(p), &found);
         break;
     default:
         if (what < 16)

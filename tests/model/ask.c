@@ -387,8 +387,9 @@ static void settle_down(struct history *h, struct m_lock *l, struct caller *c)
 void ask_for_cycle(struct history *h, struct m_lock *l)
 {
     struct session *s = &h->s.at[l->session].session;
-    bool youngest, cycle = m_in_cycle(&h->m, l);
-    int rc = cycle_find(s, h->s.t, l->handle, &youngest);
+    bool cycle = m_in_cycle(&h->m, l);
+    struct cycle found;
+    int rc = cycle_find(s, h->s.t, l->handle, &found);
 
     if (any_broken(h))
         return;

@@ -1,0 +1,156 @@
+/*
+ * suspicion.c - wait: when to look for cycles (see suspicion.h).
+ */
+#include "wait/suspicion.h"
+
+#include "lock/pin.h"
+#include "store/owners.h"
+
+/* --- what searches may cost --- */
+
+#define NODE_NS 100 /* of a search, for each request and lock that it reads */
+#define SHARE 100   /* of the time one part is for searches */
+#define BURST_NS NS_PER_S /* worth of time may be used at once, after grants */
+#define DEBT_MOST_NS (10 * NS_PER_S)
+
+/*
+ * Until when the searches so far have used up their part of the time: a leaky
+ * bucket (Turner, New Directions in Communications, 1986) in one word, which
+ * runs ahead of the clock. A hint that anybody may have damaged: what is too far
+ * ahead is not believed. Where two store at once, one search costs nothing.
+ */
+static int64_t ahead_ns(const struct map *map, mono_t now)
+{
+    int64_t ahead = shm_load(&map->h->searched_ns) - now.ns;
+
+    return ahead < 0 || ahead > DEBT_MOST_NS ? 0 : ahead;
+}
+
+static void pay(const struct map *map, mono_t now, uint64_t cost)
+{
+    int64_t ahead = ahead_ns(map, now);
+
+    if (cost < (uint64_t)(DEBT_MOST_NS - ahead) / (NODE_NS * SHARE))
+        ahead += (int64_t)cost * NODE_NS * SHARE;
+    else
+        ahead = DEBT_MOST_NS;
+    shm_store(&map->h->searched_ns, now.ns + ahead);
+}
+
+/* --- by who waits --- */
+
+#define SUSPECT_NS (20 * NS_PER_MS)
+#define AGAIN_NS sys_look_every(NS_PER_S)
+#define AHEAD_FEW 8
+#define AHEAD_MANY 160
+
+static int64_t again_ns(unsigned ahead)
+{
+    if (ahead <= AHEAD_FEW)
+        return AGAIN_NS;
+    return AGAIN_NS * (ahead < AHEAD_MANY ? ahead : AHEAD_MANY) / AHEAD_FEW;
+}
+
+/* The first look, one that it was told to make, and the second at a cycle are
+   made at once; another only if there is time for it. */
+static int find(struct suspicion *x, struct session *s, struct thread *t,
+    enq_handle waiter, mono_t now, struct cycle *found)
+{
+    bool again = x->next.ns != 0 && !x->old;
+    int rc;
+
+    *found = (struct cycle){0};
+    if (again && ahead_ns(s->map, now) > 0)
+        return 0;
+    rc = cycle_find(s, t, waiter, found);
+    if (again && found->cost > 0)
+        pay(s->map, now, found->cost);
+    return rc;
+}
+
+/*
+ * Which gives up? The youngest does at once; so one of each cycle does, and not
+ * all of those that see it at the same time. An older one that finds it waits
+ * for SUSPECT_NS, in which the youngest has its turn, and gives up if the very
+ * same cycle is there again: its youngest may be stopped, may not look for
+ * cycles at all (`wanted`), or be an async request whose turn is far off.
+ */
+int suspicion_look(struct suspicion *x, struct session *s, struct thread *t,
+    enq_handle waiter, unsigned ahead, mono_t *until)
+{
+    struct cycle found;
+    mono_t now;
+    int rc;
+
+    if (!x->wanted)
+        return ENQ_PENDING;
+    now = sys.now();
+    if (!mono_reached(x->next, now)) {
+        /* also where the rest is left to the waiter ahead */
+        *until = mono_min(*until, x->next);
+        return ENQ_PENDING;
+    }
+    rc = find(x, s, t, waiter, now, &found);
+    if (rc == ENQ_DEADLOCK &&
+        (found.youngest || (x->old && x->latest == found.latest)))
+        return rc;
+    x->latest = found.latest;
+    x->old = rc == ENQ_DEADLOCK;
+    x->next = mono_add_ns(now, x->old ? SUSPECT_NS : again_ns(ahead));
+    *until = mono_min(*until, x->next);
+    return rc == 0 || rc == ENQ_DEADLOCK ? ENQ_PENDING : rc;
+}
+
+/* The note may have been set since the last look at the table: so the state is
+   read, and the note taken away, without a latch. The generation tells that the
+   entry is ours. */
+bool suspicion_told(struct suspicion *x, const struct place *place)
+{
+    uint64_t state = shm_load(&place->e->state);
+
+    if ((state & STATE_CYCLE) == 0 ||
+        STATE_GENERATION(state) != place->generation)
+        return false;
+    shm_and(&place->e->state, ~STATE_CYCLE);
+    x->next = (mono_t){0};
+    return true;
+}
+
+/* --- by who was granted --- */
+
+static bool others_wait(struct session *s, struct thread *t, enq_handle lock)
+{
+    struct pin g;
+    bool others;
+
+    if (pin_take(&g, s, t, lock, 0) != ENQ_OK)
+        return false;
+    others = !nobody_waits(&g.scope, g.e);
+    scope_leave(&g.scope);
+    return others;
+}
+
+/*
+ * No cycle is missed between this and a request of the owner that comes at the
+ * same time. If that one's own search saw this lock before it was granted, it
+ * had been counted before (transition_queue()), and the latches of this lock
+ * order that count before the load in owners_wait().
+ */
+bool suspicion_granted(struct session *s, struct thread *t, enq_handle lock)
+{
+    uint64_t state, owner;
+    struct entry *e = entry_of_handle(s->map, lock, &state);
+    struct cycle found;
+    mono_t now;
+
+    enq_assert(t->n_held == 0);
+    owner = e == NULL ? 0 : entry_owner_hash(s->map, e);
+    if (likely(owner == 0 || !owners_wait(s->map, owner, 0)))
+        return false;
+    now = sys.now();
+    if (ahead_ns(s->map, now) > BURST_NS || !others_wait(s, t, lock))
+        return false;
+    cycle_tell(s, t, owner, &found);
+    pay(s->map, now, found.cost);
+    return true;
+}
