@@ -21,9 +21,10 @@
  */
 static int64_t ahead_ns(const struct map *map, mono_t now)
 {
-    int64_t ahead = shm_load(&map->h->searched_ns) - now.ns;
+    uint64_t ahead = (uint64_t)shm_load(&map->h->searched_ns) -
+        (uint64_t)now.ns; /* huge where it is behind the clock */
 
-    return ahead < 0 || ahead > DEBT_MOST_NS ? 0 : ahead;
+    return ahead > DEBT_MOST_NS ? 0 : (int64_t)ahead;
 }
 
 static void pay(const struct map *map, mono_t now, uint64_t cost)

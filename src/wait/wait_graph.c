@@ -208,14 +208,16 @@ static bool see_waiting(void *context, struct entry *e, uint64_t state)
     return !g->no_memory;
 }
 
-/* The owner is read without a latch: if the entry is in another use by then,
-   the handle names nothing any more, and its owner does not matter. */
+/* The acquire of the state orders the owner, which is read without a latch; if
+   the entry is in another use by then, the handle names nothing any more, and
+   its owner does not matter. Published and not queued yet: it looks for itself
+   when it is, and finds us, as we were queued before we looked. */
 static void note_thread(struct wait_graph *g, enq_handle handle)
 {
     uint64_t state;
     struct entry *e = entry_of_handle(g->s->map, handle, &state);
 
-    if (e != NULL)
+    if (e != NULL && STATE_PHASE(state) == PHASE_WAITING)
         wait_graph_node(g, handle, entry_owner_hash(g->s->map, e));
 }
 

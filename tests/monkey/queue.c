@@ -30,6 +30,13 @@ static bool may_have_lost(const struct op *r, const struct op *w)
         (w->ttl_ms > 0 && r->end_ns >= w->begin_ns + w->ttl_ms * NS_MS);
 }
 
+/* It was killed before it read the result: it may have been refused for a cycle
+   since it last looked for one. */
+static bool may_have_left(const struct op *r, const struct op *w)
+{
+    return w->ticket != 0 && !w->no_cycles && r->end_ns >= w->empty_ns;
+}
+
 /*
  * The order of two grants whose keys overlap is that of their tokens. So a
  * request that was granted with the smaller token, asked after the other was
@@ -42,7 +49,7 @@ static bool was_before(const struct story *s, const struct op *r,
         return r->token < w->token;
     if (w->wait_ms > 0 && r->end_ns >= w->begin_ns + w->wait_ms * NS_MS)
         return false;
-    if (!op_ended(w) && may_have_lost(r, w))
+    if (!op_ended(w) && (may_have_lost(r, w) || may_have_left(r, w)))
         return false;
     if (op_ended(w) && w->result == ENQ_DEADLOCK)
         return false; /* it left some time before */
