@@ -153,12 +153,9 @@ static int withdraw(struct enq *e, struct thread *t, struct started *r)
 /* It was told that it is in a cycle: the first of those to look for it. */
 static void heed(struct async *d, struct started *r)
 {
-    bool told = false;
+    bool told = r->set == NULL ? suspicion_told(&r->suspicion, &r->place)
+                               : set_was_told(&r->set->set, &r->suspicion);
 
-    if (r->set == NULL)
-        told = suspicion_told(&r->suspicion, &r->place);
-    else
-        told = set_was_told(&r->set->set, &r->suspicion);
     if (!told || !r->suspicion.wanted)
         return;
     cds_list_del(&r->wary);
@@ -232,7 +229,7 @@ static bool has_moved(const struct map *map, const struct started *r,
     uint64_t state = shm_load_acquire(&r->place.e->state);
     const struct entry *holder = r->plan.holder;
 
-    return STATE_PHASE(state) != PHASE_WAITING ||
+    return STATE_PHASE(state) != PHASE_WAITING || (state & STATE_CYCLE) != 0 ||
         STATE_GENERATION(state) != r->place.generation ||
         (r->set != NULL && (death || set_has_moved(&r->set->set))) ||
         is_another(r->plan.ahead, r->plan.ahead_state) ||

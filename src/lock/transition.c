@@ -184,7 +184,7 @@ static uint32_t window_ns(struct scope *s)
    is WAITING, so that no request is in a queue and not to be found; a search
    that finds it sooner waits for the latch. The full fence stands between this
    store and the loads of the thread's own search; partner: the fence of
-   wait_graph_collect(), before the load of `waiting`. Of two that publish at
+   wait_graph_begin(), before the load of `waiting`. Of two that publish at
    once at least one sees the other. (On x86-64 the swaps of the latches that
    follow would do.) cycle_withdraw() ends it. */
 static void publish(struct scope *s, struct entry *e)

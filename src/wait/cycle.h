@@ -4,7 +4,7 @@
  * A request waits for locks that are in its way, and behind requests (R7). An
  * owner lets go of no lock before it has got all that it waits for: so from a
  * lock the search goes on to all requests of its owner, and from a request to
- * what that one waits for (leads_to()). A thread that is about to sleep follows
+ * what that one waits for (follow()). A thread that is about to sleep follows
  * these edges; if they lead to a lock of its own owner, it need not sleep:
  * nobody in the cycle will ever wake. (That an owner waits for its own lock is
  * no cycle: an owner may be many threads.) A grant may close a cycle, too: when
@@ -43,12 +43,12 @@ static inline void cycle_withdraw(struct thread *t)
     shm_store(&t->slot->waiting, 0);
 }
 
+/* What a search found, and how many requests and locks it read for that, also
+   where there is no cycle. */
 struct cycle {
-    bool
-        youngest; /* no other request of it came later than the one that asks */
+    bool youngest;   /* none of it came later than the request that asks */
     uint64_t latest; /* the ticket of its youngest request */
-    uint64_t cost;   /* how many requests and locks the search has read; also
-                        where there is no cycle */
+    uint64_t cost;
 };
 
 /*

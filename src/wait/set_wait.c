@@ -37,8 +37,10 @@ static bool waits(const struct member *m)
    next. */
 bool set_has_moved(const struct set *set)
 {
+    const uint64_t notes = STATE_RETRY | STATE_CYCLE;
+
     EACH_MEMBER (m, set)
-        if (!waits(m) || (shm_load(&m->place.e->state) & STATE_RETRY) != 0)
+        if (!waits(m) || (shm_load(&m->place.e->state) & notes) != 0)
             return true;
     return false;
 }
@@ -420,7 +422,7 @@ void set_was_granted(const struct set *set)
 }
 
 /* One published handle stands for all members, as each leads to the next
-   (wait_graph_add()): of the last one that was queued. */
+   (enter() in cycle.c): of the last one that was queued. */
 int set_wait(struct set *set)
 {
     struct suspicion suspicion = {.wanted = set->cycles};

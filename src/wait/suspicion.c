@@ -136,6 +136,9 @@ static bool others_wait(struct session *s, struct thread *t, enq_handle lock)
  * same time. If that one's own search saw this lock before it was granted, it
  * had been counted before (transition_queue()), and the latches of this lock
  * order that count before the load in owners_wait().
+ *
+ * The owner is read without a latch. If another thread has given the lock back
+ * meanwhile, and the entry is in another use, others_wait() says no.
  */
 bool suspicion_granted(struct session *s, struct thread *t, enq_handle lock)
 {

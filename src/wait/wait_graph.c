@@ -11,9 +11,9 @@
 
 /* --- what is known, in private memory --- */
 
-/* Room for one more than `n` of `size` bytes. A search that runs short of memory goes on
-   with what it has: a cycle among these is one, and others are found later, or
-   by others. */
+/* Room for one more than `n` of `size` bytes. A search that runs short of memory
+   goes on with what it has: a cycle among these is one, and others are found
+   later, or by others. */
 static bool reserve(struct wait_graph *g, void *array, size_t size, uint32_t n,
     uint32_t *room)
 {

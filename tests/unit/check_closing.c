@@ -4,7 +4,7 @@
  *
  * In each, B has "m" and waits for "k"; H gets "k", and waits for "m".
  */
-#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -33,6 +33,14 @@ static struct enq_grant takes(struct enq *e, const char *owner,
 static uint64_t waits(struct enq *e, const char *owner, const char *field)
 {
     return told_start(e, field, ENQ_MODE_X, owner, ENQ_FOREVER);
+}
+
+static uint64_t waits_without_a_look(struct enq *e, const char *owner,
+    const char *field)
+{
+    return told_start_req(e,
+        ENQ_REQ(.name = "n", .key = {field}, .mode = ENQ_MODE_X, .owner = owner,
+            .wait_ms = ENQ_FOREVER, .flags = ENQ_NO_DEADLOCK));
 }
 
 /* Of k and x, for H. */
@@ -88,24 +96,31 @@ static void was_at_once(struct clock since)
         AT_ONCE_MS + test_starved_ms() - since.starved);
 }
 
+/* Once this is given back one request is granted, and another refused. */
+static void closes(struct enq *e, const struct enq_grant *held,
+    uint64_t granted, uint64_t refused)
+{
+    struct clock begin = now();
+
+    told_unlock(e, held);
+    ends(e, granted, ENQ_OK);
+    ends(e, refused, ENQ_DEADLOCK);
+    was_at_once(begin);
+}
+
 /* And though the helper has others to look for before: W. */
 TEST(the_youngest_is_refused_though_its_request_has_not_changed)
 {
     struct enq *e = open_strict();
     struct enq_grant k = takes(e, "Z", "k");
     uint64_t h, b, again;
-    struct clock begin;
 
     takes(e, "B", "m");
     waits(e, "W", "m");
     h = waits(e, "H", "k");
     again = waits(e, "H", "m");
     b = waits(e, "B", "k");
-    begin = now();
-    told_unlock(e, &k);
-    ends(e, h, ENQ_OK);
-    ends(e, b, ENQ_DEADLOCK);
-    was_at_once(begin);
+    closes(e, &k, h, b);
     want(ENQ_OK, enq_cancel(e, again));
     unit_healthy(e);
     enq_close(e);
@@ -115,18 +130,13 @@ TEST(the_youngest_is_refused_also_where_it_waits_elsewhere)
 {
     struct enq *e = open_strict();
     struct enq_grant k = takes(e, "Z", "k");
-    struct clock begin;
     uint64_t h, again;
 
     takes(e, "B", "m");
     h = waits(e, "H", "k");
     waits(e, "B", "k");
     again = waits(e, "H", "m");
-    begin = now();
-    told_unlock(e, &k);
-    ends(e, h, ENQ_OK);
-    ends(e, again, ENQ_DEADLOCK);
-    was_at_once(begin);
+    closes(e, &k, h, again);
     unit_healthy(e);
     enq_close(e);
 }
@@ -136,20 +146,53 @@ TEST(an_older_one_is_refused_if_the_youngest_does_not_look)
 {
     struct enq *e = open_strict();
     struct enq_grant k = takes(e, "Z", "k");
-    struct clock begin;
     uint64_t h, b;
 
     takes(e, "B", "m");
     h = waits(e, "H", "k");
     b = waits(e, "B", "k");
-    told_start_req(e,
-        ENQ_REQ(.name = "n", .key = {"m"}, .mode = ENQ_MODE_X, .owner = "H",
-            .wait_ms = ENQ_FOREVER, .flags = ENQ_NO_DEADLOCK));
-    begin = now();
-    told_unlock(e, &k);
-    ends(e, h, ENQ_OK);
-    ends(e, b, ENQ_DEADLOCK);
-    was_at_once(begin);
+    waits_without_a_look(e, "H", "m");
+    closes(e, &k, h, b);
+    enq_close(e);
+}
+
+#define LONG 40 /* more than a session is notified of one by one */
+
+/* For what is free, and for this. */
+static uint64_t waits_for_one_of_two(struct enq *e, const char *owner,
+    const char *field, struct enq_grant *grants)
+{
+    const struct enq_req *both[] = {
+        ENQ_REQ(.name = "n", .key = {"free"}, .mode = ENQ_MODE_X,
+            .owner = owner, .wait_ms = ENQ_FOREVER),
+        ENQ_REQ(.name = "n", .key = {field}, .mode = ENQ_MODE_X, .owner = owner,
+            .wait_ms = ENQ_FOREVER),
+    };
+    uint64_t ticket;
+
+    want(ENQ_PENDING, enq_start_set(e, both, 2, grants, &ticket));
+    return ticket;
+}
+
+/* H waits for o39, whose owner waits for o38, ... whose owner waits for "k". Only
+   the youngest looks: one request, or the last of a set. */
+TEST(the_youngest_of_a_long_cycle_is_told_wherever_it_is)
+{
+    struct enq *e = open_strict();
+    struct enq_grant k = takes(e, "Z", "k"), set[2];
+    char before[8] = "k", name[8];
+    uint64_t h = waits(e, "H", "k");
+
+    for (unsigned i = 0; i < LONG; i++) {
+        snprintf(name, sizeof(name), "o%u", i);
+        takes(e, name, name);
+        waits_without_a_look(e, name, before);
+        strcpy(before, name);
+    }
+    closes(e, &k, h,
+        _i == 0 ? waits(e, "H", before)
+                : waits_for_one_of_two(e, "H", before, set));
+    ck_assert_uint_eq(unit_stats(e).waiting, LONG);
     enq_close(e);
 }
 
@@ -181,9 +224,7 @@ TEST(a_thread_that_sleeps_is_told_and_woken)
 
     takes(e, "B", "m");
     waits(e, "H", "k");
-    told_start_req(e,
-        ENQ_REQ(.name = "n", .key = {"k"}, .mode = ENQ_MODE_X, .owner = "B",
-            .wait_ms = ENQ_FOREVER, .flags = ENQ_NO_DEADLOCK));
+    waits_without_a_look(e, "B", "k");
     pthread_create(&thread, NULL, sleeps_for_m, &again);
     eventually(unit_stats(e).waiting == 3);
     usleep(5000);
@@ -200,18 +241,13 @@ TEST(a_set_that_was_started_closes_a_cycle_by_any_of_its_locks)
 {
     struct enq *e = open_strict();
     struct enq_grant k = takes(e, "Z", "k"), set[2];
-    struct clock begin;
     uint64_t h, b;
 
     takes(e, "B", "m");
     h = waits_for_two(e, set);
     waits(e, "H", "m");
     b = waits(e, "B", _i == 0 ? "k" : "x");
-    begin = now();
-    told_unlock(e, &k);
-    ends(e, h, ENQ_OK);
-    ends(e, b, ENQ_DEADLOCK);
-    was_at_once(begin);
+    closes(e, &k, h, b);
     enq_close(e);
 }
 
@@ -221,7 +257,6 @@ TEST(a_set_is_told_by_any_of_its_members)
 {
     struct enq *e = open_strict();
     struct enq_grant z = takes(e, "Z", _i == 0 ? "k" : "x"), set[2];
-    struct clock begin;
     uint64_t g, h;
 
     takes(e, "Y", _i == 0 ? "x" : "k");
@@ -229,11 +264,7 @@ TEST(a_set_is_told_by_any_of_its_members)
     g = waits(e, "G", _i == 0 ? "k" : "x");
     waits(e, "G", "m");
     h = waits_for_two(e, set);
-    begin = now();
-    told_unlock(e, &z);
-    ends(e, g, ENQ_OK);
-    ends(e, h, ENQ_DEADLOCK);
-    was_at_once(begin);
+    closes(e, &z, g, h);
     enq_close(e);
 }
 
@@ -274,18 +305,6 @@ TEST(a_set_that_a_thread_waits_for_closes_a_cycle)
     enq_close(e);
 }
 
-static int waits_for_k(void *arg)
-{
-    struct enq_grant g;
-
-    (void)arg;
-    enq_lock(unit_open(),
-        ENQ_REQ(.name = "n", .key = {"k"}, .mode = ENQ_MODE_X, .owner = "H",
-            .wait_ms = ENQ_FOREVER),
-        &g);
-    return 1;
-}
-
 /* H is granted, and stopped: it does not know, and does not look. */
 TEST(a_cycle_whose_grantee_is_stopped_is_seen_by_the_others_in_time)
 {
@@ -298,10 +317,7 @@ TEST(a_cycle_whose_grantee_is_stopped_is_seen_by_the_others_in_time)
     e = open_strict();
     k = takes(e, "Z", "k");
     takes(e, "B", "m");
-    h = unit_fork(waits_for_k, NULL);
-    eventually(unit_stats(e).waiting == 1);
-    usleep(5000);
-    unit_stop(h);
+    h = told_stopped_waiter(e);
     waits(e, "H", "m");
     waits(e, "B", "k");
     told_unlock(e, &k);
@@ -313,19 +329,17 @@ TEST(a_cycle_whose_grantee_is_stopped_is_seen_by_the_others_in_time)
 
 /* --- what it costs --- */
 
-static struct enq_event closes_one(struct enq *e)
+static void close_one(struct enq *e)
 {
-    struct enq_grant k = takes(e, "Z", "k"), m = takes(e, "B", "m");
-    uint64_t h = waits(e, "H", "k"), again = waits(e, "H", "m");
-    struct enq_event event;
+    struct enq_grant k = takes(e, "Z", "k");
+    uint64_t h;
 
+    takes(e, "B", "m");
+    h = waits(e, "H", "k");
+    waits(e, "H", "m");
     waits(e, "B", "k");
     told_unlock(e, &k);
-    event = told_but(e, ENQ_EVENT_BLOCKING);
-    ck_assert_uint_eq(event.ticket, h);
-    (void)m;
-    (void)again;
-    return event;
+    ends(e, h, ENQ_OK);
 }
 
 /* They have used up their part of the time, for a second and more to come. */
@@ -335,7 +349,7 @@ TEST(searches_after_grants_end_with_their_part_of_the_time)
     int64_t *until = &e->map->h->searched_ns;
 
     shm_store(until, sys.now().ns + 3 * NS_PER_S);
-    closes_one(e);
+    close_one(e);
     usleep(100 * 1000);
     ck_assert_uint_eq(unit_stats(e).waiting, 2);
     ck_assert_int_le(shm_load(until) - sys.now().ns, 3 * NS_PER_S);
@@ -349,7 +363,7 @@ TEST(a_search_after_a_grant_is_paid_for)
     struct enq_event event;
     int64_t ahead;
 
-    closes_one(e);
+    close_one(e);
     ahead = shm_load(&e->map->h->searched_ns) - sys.now().ns;
     event = told_but(e, ENQ_EVENT_BLOCKING);
     want(ENQ_DEADLOCK, event.result);
@@ -368,7 +382,7 @@ TEST(a_damaged_account_of_searches_stops_none)
     struct enq_event event;
 
     shm_store(&e->map->h->searched_ns, damaged[_i]);
-    closes_one(e);
+    close_one(e);
     event = told_but(e, ENQ_EVENT_BLOCKING);
     want(ENQ_DEADLOCK, event.result);
     was_at_once(begin);
@@ -380,6 +394,7 @@ int main(void)
     unit_begin("closing");
     ADD(the_youngest_is_refused_though_its_request_has_not_changed);
     ADD(the_youngest_is_refused_also_where_it_waits_elsewhere);
+    ADD_LOOP(the_youngest_of_a_long_cycle_is_told_wherever_it_is, 2);
     ADD(a_thread_that_sleeps_is_told_and_woken);
     ADD(an_older_one_is_refused_if_the_youngest_does_not_look);
     ADD_LOOP(a_set_that_was_started_closes_a_cycle_by_any_of_its_locks, 2);

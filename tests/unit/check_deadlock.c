@@ -507,18 +507,6 @@ TEST(owners_that_wait_no_longer_are_counted_no_longer)
     enq_close(other);
 }
 
-static int waits_for_k(void *arg)
-{
-    struct enq_grant g;
-
-    (void)arg;
-    enq_lock(unit_open(),
-        ENQ_REQ(.name = "n", .key = {"k"}, .mode = ENQ_MODE_X, .owner = "H",
-            .wait_ms = ENQ_FOREVER),
-        &g);
-    return 1;
-}
-
 /* It rests for 400 times as long as it looked: 24 seconds, if that was the time
    that it was kept from running. It is left to it, as who was granted is
    stopped, and does not look. */
@@ -532,10 +520,7 @@ TEST(a_helper_that_was_kept_from_running_looks_again_in_time)
     takes(e, "B", "m", ENQ_MODE_X);
     k = told_lock_req(e,
         ENQ_REQ(.name = "n", .key = {"k"}, .mode = ENQ_MODE_X, .owner = "Z"));
-    h = unit_fork(waits_for_k, NULL);
-    eventually(unit_stats(e).waiting == 1);
-    usleep(5000); /* it sleeps */
-    unit_stop(h);
+    h = told_stopped_waiter(e);
     waits(e, "B", "k");
     waits(e, "H", "m");
     quick = pthread_self();

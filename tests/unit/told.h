@@ -6,6 +6,7 @@
 #define TOLD_H
 
 #include <poll.h>
+#include <unistd.h>
 
 #include "unit.h"
 
@@ -177,6 +178,30 @@ static inline size_t told_count(struct enq *e)
 
     want(ENQ_OK, enq_list(e, NULL, NULL, NULL, 0, &total));
     return total;
+}
+
+static inline int told_wait_for_k(void *unused)
+{
+    struct enq_grant g;
+
+    (void)unused;
+    enq_lock(unit_open(),
+        ENQ_REQ(.name = "n", .key = {"k"}, .mode = ENQ_MODE_X, .owner = "H",
+            .wait_ms = ENQ_FOREVER),
+        &g);
+    return 1;
+}
+
+/* A process that waits for "k" as H, and is stopped, with no latch held: once it
+   is granted it does not know. To be killed. Nobody waited before. */
+static inline pid_t told_stopped_waiter(struct enq *e)
+{
+    pid_t pid = unit_fork(told_wait_for_k, NULL);
+
+    eventually(unit_stats(e).waiting == 1);
+    usleep(5000); /* it sleeps */
+    unit_stop(pid);
+    return pid;
 }
 
 /* By an operator, who sees the lock in a list. */
