@@ -57,15 +57,17 @@ static void sleep_on(struct thread *me, uint32_t *latch, uint32_t value,
         return;
     if (liveness_is_dead(watch[1].value))
         return;
-    sys.wait(watch, 2, mono_add_ns(sys.now(), most_ns));
+    sys.sleep(watch, 2, mono_add_ns(sys.now(), most_ns));
     if (unlikely(liveness_is_dead(shm_load(watch[1].word))))
         sys.wake(watch[1].word, INT_MAX);
 }
 
-/* Doubled each time: a thousand sleepers must not all come each millisecond. */
+/* Doubled each time: thousands of sleepers must not all come each few
+   milliseconds. And no wake-up that is lost, as its receiver was killed, costs
+   more than has been slept already. */
 static int64_t next_tick(int64_t tick_ns)
 {
-    return tick_ns < SYS_TICK_NS ? tick_ns * 2 : tick_ns;
+    return tick_ns < LATCH_TICK_MOST_NS ? tick_ns * 2 : tick_ns;
 }
 
 /*

@@ -38,6 +38,7 @@
 
 #define LATCH_WAITERS 0x80000000u
 #define LATCH_TICK_NS NS_PER_MS
+#define LATCH_TICK_MOST_NS sys_look_every(NS_PER_S)
 
 /* latch_acquire() when the latch is not free; without the rank. */
 int latch_acquire_slow(struct thread *me, uint32_t *latch);
@@ -101,7 +102,8 @@ static inline int latch_acquire(struct thread *me, uint32_t *latch,
  * our store wipes it out. That thread is not lost: the kernel compares the
  * latch before it puts the thread to sleep, and finds it free. Only if we are
  * off the CPU just between the two does it sleep, for one of its ticks:
- * LATCH_TICK_NS at first, 40 ms at most.
+ * LATCH_TICK_NS at first, then for as long as it has slept so far, and
+ * LATCH_TICK_MOST_NS at most.
  *
  * The release order (store or exchange) is the partner of latch_try(). An
  * exchange that found WAITERS wakes one; that one acquires the latch with the

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "api/attachment.h"
@@ -19,7 +20,7 @@
 #define NOBODY 1u /* no thread has generation 0: a dead one's */
 
 struct shared {
-    uint32_t inside, has, wants, go;
+    uint32_t inside, has, wants, go, sleeps;
     uint64_t count; /* not atomic: the word guards it */
 };
 
@@ -223,6 +224,41 @@ TEST(a_sleeper_is_woken_when_the_latch_is_free)
     enq_close(e);
 }
 
+static void *want_it_in_thread(void *e)
+{
+    struct map *map = ((struct enq *)e)->map;
+    struct thread *t = thread_enter(map);
+    struct rusage use;
+
+    shm_add(&shared->wants, 1);
+    work(t, OF(map), 1);
+    getrusage(RUSAGE_THREAD, &use);
+    shm_add(&shared->sleeps, (uint32_t)use.ru_nvcsw);
+    return NULL;
+}
+
+/* A holder that is stopped, or thousands of others before it: each sleep is
+   twice as long as the one before, ten in a second, and a few for the threads'
+   coming and going. At 40 ms there would be 50 more for each. */
+TEST(who_sleeps_long_on_a_latch_wakes_up_more_and_more_seldom)
+{
+    struct enq *e = unit_open();
+    struct thread *t = thread_enter(e->map);
+    pthread_t threads[20];
+
+    shared = unit_shared(sizeof(*shared));
+    latch_acquire(t, OF(e->map), RANK_SHARD);
+    for (size_t i = 0; i < LENGTH(threads); i++)
+        pthread_create(&threads[i], NULL, want_it_in_thread, e);
+    eventually(shm_load(&shared->wants) == LENGTH(threads));
+    usleep(2000000);
+    latch_release(t, OF(e->map));
+    for (size_t i = 0; i < LENGTH(threads); i++)
+        pthread_join(threads[i], NULL);
+    ck_assert_uint_le(shared->sleeps, 30 * LENGTH(threads));
+    enq_close(e);
+}
+
 #ifdef ENQ_DEBUG
 static struct enq *ranks_open(struct thread **t)
 {
@@ -284,6 +320,7 @@ int main(void)
     ADD(a_latch_that_names_us_though_we_have_not_taken_it_is_damaged);
     ADD(sleepers_get_the_latch_of_a_killed_holder);
     ADD(a_sleeper_is_woken_when_the_latch_is_free);
+    ADD(who_sleeps_long_on_a_latch_wakes_up_more_and_more_seldom);
 #ifdef ENQ_DEBUG
     ADD_ENDED_BY(SIGABRT, latches_taken_against_their_rank_abort);
     ADD_ENDED_BY(SIGABRT, latches_of_one_rank_taken_downwards_abort);
