@@ -8,6 +8,7 @@
 #include "base/point.h"
 #include "lock/ids.h"
 #include "lock/token.h"
+#include "lock/transition_note.h"
 #include "store/notify.h"
 
 /* --- the state --- */
@@ -256,6 +257,7 @@ static void become_held(struct scope *s, struct entry *e)
         s->t->brief = true;
     next_token(s, e);
     count_waiting(s, e, -1);
+    transition_note_awaited(s, e); /* by those behind it, if any */
     set_state(e, PHASE_HELD, mode);
     ENQ_POINT("grant.stored");
     transition_count_queued(s, entry_owner_hash(s->map, e), -1);
@@ -469,6 +471,8 @@ int transition_mode(struct scope *s, struct entry *e, unsigned mode, bool token)
         ENQ_POINT("promote.token");
     }
     links_forget_modes(s, e);
+    if (!nobody_waits(s, e))
+        transition_note_awaited(s, e);
     set_mode(e, mode);
     if (token)
         ENQ_POINT("promote.stored");

@@ -6,6 +6,7 @@
 
 #include "lock/conflict.h"
 #include "lock/queue.h"
+#include "store/awaited.h"
 #include "sync/tick.h"
 
 /* It is held, its session listens, and has not been asked for it yet. */
@@ -34,23 +35,37 @@ struct asked {
 static bool see_asked(void *context, struct entry *e)
 {
     struct asked *a = context;
+    const struct map *map = a->s->map;
 
-    if (may_hear(a->s, e) &&
-        mode_conflicts(a->s->map->modes,
-            STATE_MODE(shm_load(&e->state)) % MODES, a->ask->mode,
-            entry_owned_by(a->s->map, e, a->ask)))
+    if (!mode_conflicts(map->modes, STATE_MODE(shm_load(&e->state)) % MODES,
+            a->ask->mode, entry_owned_by(map, e, a->ask)))
+        return true;
+    if (!a->s->wide)
+        awaited_note(map, entry_owner_hash(map, e), scope_clock(a->s));
+    if (may_hear(a->s, e))
         note(a->s, e);
     return true;
 }
 
+/* Of a request of many objects, which may have millions in its way, each owner
+   may be waited for, and they are gone through only if somebody listens. */
 int transition_note_asked(struct scope *s, const struct ask *ask)
 {
     struct asked a = {s, ask};
 
     enq_assert(scope_is_entered(s));
-    if (likely(shm_load(&s->map->h->listeners) == 0))
-        return 0;
+    if (s->wide) {
+        awaited_note_all(s->map, scope_clock(s));
+        if (shm_load(&s->map->h->listeners) == 0)
+            return 0;
+    }
     return scope_visit_held(s, &ask->key, see_asked, &a);
+}
+
+void transition_note_awaited(struct scope *s, const struct entry *e)
+{
+    enq_assert(scope_is_entered(s));
+    awaited_note(s->map, entry_owner_hash(s->map, e), scope_clock(s));
 }
 
 struct waiter_search {

@@ -6,7 +6,8 @@
  * the entry until it has been made an event; the wake-up only says: look. It is
  * set with the latches held, where waiter and lock stand still, and from two
  * sides: a request queues (transition_note_asked()), or a lock is given while
- * others wait (transition_note_waiters()).
+ * others wait (transition_note_waiters()). Just there its owner comes to be
+ * waited for, too, which is noted for those that look for cycles.
  *
  * Partner: lock_event_listen() raises `listeners`, stores `listens`, which is a
  * full fence, and then goes through the locks that it has, each under its
@@ -21,19 +22,26 @@
 #include "lock/links.h"
 #include "store/notify.h"
 
-/* A request has queued: the sessions that hold what is in its way, and listen,
-   are to hear of it. Under the scope. Partner of `listeners` and `listens`:
+/* A request has queued: the owners of what is in its way are waited for, and the
+   sessions that hold it, and listen, are to hear of it. Under the scope. Partner of `listeners` and `listens`:
    lock_event_listen(). Faults: ENQ_ECORRUPT. */
 int transition_note_asked(struct scope *s, const struct ask *ask);
+
+/* The owner of this lock, or of a waiter that is about to have it, is waited
+   for (store/awaited.h). */
+void transition_note_awaited(struct scope *s, const struct entry *e);
 
 /* A lock was given while others wait for it: the same for its holder. */
 int transition_note_waiters_slow(struct scope *s, struct entry *e);
 HOT int transition_note_waiters(struct scope *s, struct entry *e)
 {
     enq_assert(scope_is_entered(s));
-    if (likely(!notify_is_wanted(s->map, e->session)) || nobody_waits(s, e))
+    if (nobody_waits(s, e))
         return 0;
-    return transition_note_waiters_slow(s, e);
+    transition_note_awaited(s, e);
+    return likely(!notify_is_wanted(s->map, e->session))
+        ? 0
+        : transition_note_waiters_slow(s, e);
 }
 
 /* Locks of this concrete key were given, in a narrow scope: the same for all of

@@ -7,6 +7,7 @@
  *	SEG_GATES       gates             GATES x 64 B
  *	SEG_SHARDS      shards            SHARDS_ALL x 64 B
  *	SEG_OWNERS      owners that wait  OWNER_WORDS x 4 B
+ *	SEG_AWAITED     waited for        2 x AWAITED_WORDS x 4 B
  *	SEG_LISTINGS    lists of a name   LISTINGS x 4,160 B
  *	SEG_BUCKETS     first segments    SHARDS_ALL x a quarter of a page
  *	SEG_DIRS        their segments    SHARDS_ALL x 4 KiB    (sparse)
@@ -49,7 +50,7 @@
 #include "enq.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x314b434f4c514e45) /* "ENQLOCK1" */
-#define LAYOUT_VERSION 19
+#define LAYOUT_VERSION 20
 
 #define PAGE_BYTES 4096u /* of ours; the kernel's may be larger */
 #define UNIT_BYTES 64u
@@ -64,6 +65,7 @@
 
 #define OWNER_WORDS 131072u /* for owners that wait: see store/owners.h */
 #define OWNER_LINE 16u
+#define AWAITED_WORDS 8192u /* each of two filters: store/awaited.h */
 
 #define LISTINGS 2u /* lists of a name at once that keep nobody waiting */
 #define LIST_CELLS_A_SHARD 128u
@@ -156,8 +158,10 @@ struct seg_header {
     uint64_t ticket;
     uint32_t owners_untold; /* hint: requests of owners that found no word */
     uint32_t pad4;
-    int64_t searched_ns; /* hint: see wait/suspicion.c */
-    uint32_t pad5[10];
+    int64_t searched_ns;      /* hint: see wait/suspicion.c */
+    int64_t awaited_since_ns; /* hints: see store/awaited.c */
+    uint32_t awaited_half, awaited_all[2];
+    uint32_t pad5[5];
 
     /* what thread slots of the past had counted; added to atomically */
     uint64_t retired[32];
@@ -497,7 +501,8 @@ struct entry {
 #define SEG_GATES (SEG_SESSIONS + SESSIONS_MAX * sizeof(struct session_slot))
 #define SEG_SHARDS (SEG_GATES + GATES * sizeof(struct gate))
 #define SEG_OWNERS (SEG_SHARDS + SHARDS_ALL * sizeof(struct shard))
-#define SEG_LISTINGS (SEG_OWNERS + OWNER_WORDS * sizeof(uint32_t))
+#define SEG_AWAITED (SEG_OWNERS + OWNER_WORDS * sizeof(uint32_t))
+#define SEG_LISTINGS (SEG_AWAITED + 2 * AWAITED_WORDS * sizeof(uint32_t))
 #define SEG_BUCKETS_RAW (SEG_LISTINGS + LISTINGS * sizeof(struct listing))
 #define SEG_BUCKETS                                                            \
     ((SEG_BUCKETS_RAW + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES)

@@ -22,6 +22,7 @@
 #include "lock/queue.h"
 #include "lock/transition.h"
 #include "rules/spec.h"
+#include "store/awaited.h"
 #include "wait/wait_graph.h"
 
 /* --- the search --- */
@@ -325,7 +326,7 @@ static int see_key(struct worth *w, struct entry *self)
    refused: it has no locks, and where others wait behind its place in the queue,
    they come later, and see it. */
 static int look_if_worth_it(struct session *s, struct thread *t,
-    enq_handle *waiter, bool *yes)
+    enq_handle *waiter, bool newcomer, bool *yes)
 {
     struct ask ask;
     struct pin g;
@@ -337,7 +338,8 @@ static int look_if_worth_it(struct session *s, struct thread *t,
         return rc > 0 ? 0 : rc;
     if (!entry_ask(s->map, g.e, &ask))
         rc = ENQ_ECORRUPT;
-    else if (STATE_PHASE(g.state) == PHASE_WAITING && ask.owner_bytes > 1)
+    else if (STATE_PHASE(g.state) == PHASE_WAITING && ask.owner_bytes > 1 &&
+        (!newcomer || awaited_has(s->map, entry_owner_hash(s->map, g.e))))
         rc = see_key(&w, g.e);
     *waiter = wait_graph_next(s->map, g.e);
     scope_leave(&g.scope);
@@ -348,14 +350,14 @@ static int look_if_worth_it(struct session *s, struct thread *t,
 /* For a set: at any of its keys. The ring of a set is links in shared memory,
    which any process may have damaged: so the steps are counted. */
 static int is_worth_it(struct session *s, struct thread *t, enq_handle waiter,
-    bool *yes)
+    bool newcomer, bool *yes)
 {
     enq_handle at = waiter;
     int rc = 0;
 
     *yes = false;
     for (unsigned left = ENQ_SET_MAX; at != 0 && left > 0; left--) {
-        rc = look_if_worth_it(s, t, &at, yes);
+        rc = look_if_worth_it(s, t, &at, newcomer, yes);
         if (rc != 0 || *yes || at == waiter)
             break;
     }
@@ -485,11 +487,11 @@ static uint64_t cost_of(const struct search *x)
 /* The look at the own key costs what each look of a waiter costs, and nearly
    always ends it. */
 int cycle_find(struct session *s, struct thread *t, enq_handle waiter,
-    struct cycle *found)
+    bool newcomer, struct cycle *found)
 {
     struct search x;
     bool yes = false;
-    int rc = is_worth_it(s, t, waiter, &yes);
+    int rc = is_worth_it(s, t, waiter, newcomer, &yes);
 
     enq_assert(t->n_held == 0);
     *found = (struct cycle){.youngest = true};

@@ -25,7 +25,9 @@
  *
  * Nearly always no owner that is in the way waits itself (owners_wait()): then
  * the search ends before it begins. It costs a look at the own key, as a
- * waiter's looks do.
+ * waiter's looks do. Nor does it begin for a request that has just been queued,
+ * and for whose owner nobody waits (awaited_has()): those ahead of it and those
+ * that hold what it wants do not lead back to it.
  *
  * The nodes are a private copy: handles, states, tickets and hashes. None of
  * them is believed later: is_confirmed() compares the states with those in the
@@ -54,11 +56,14 @@ struct cycle {
 /*
  * Does this waiting request of ours close a cycle?
  *
+ * @newcomer  nobody is behind it but those that came later, and look themselves:
+ *            only a lock of its owner can lead back to it
+ *
  * Returns: ENQ_OK; ENQ_DEADLOCK, explained with the whole cycle.
  * Faults:  ENQ_ECORRUPT. Where memory is short: ENQ_OK.
  */
 int cycle_find(struct session *s, struct thread *t, enq_handle waiter,
-    struct cycle *found);
+    bool newcomer, struct cycle *found);
 
 /*
  * Is there a cycle through a request and a lock of this owner (hash)? Its

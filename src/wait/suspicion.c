@@ -57,13 +57,14 @@ static int64_t again_ns(unsigned ahead)
 static int find(struct suspicion *x, struct session *s, struct thread *t,
     enq_handle waiter, mono_t now, struct cycle *found)
 {
-    bool again = x->next.ns != 0 && !x->old;
+    bool again = x->next.ns != 0 && !x->old, newcomer = !x->looked;
     int rc;
 
+    x->looked = true;
     *found = (struct cycle){0};
     if (again && ahead_ns(s->map, now) > 0)
         return 0;
-    rc = cycle_find(s, t, waiter, found);
+    rc = cycle_find(s, t, waiter, newcomer, found);
     if (again && found->cost > 0)
         pay(s->map, now, found->cost);
     return rc;
@@ -114,6 +115,7 @@ bool suspicion_told(struct suspicion *x, const struct place *place)
         return false;
     shm_and(&place->e->state, ~STATE_CYCLE);
     x->next = (mono_t){0};
+    x->looked = true;
     return true;
 }
 

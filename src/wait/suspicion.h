@@ -29,6 +29,7 @@
 
 struct suspicion {
     bool wanted;     /* cycles are looked for at all */
+    bool looked;     /* has looked once, or was told to */
     bool old;        /* one was found, whose youngest request is another's: */
     uint64_t latest; /* the ticket of that */
     mono_t next;

@@ -398,7 +398,7 @@ static void look(struct play *p, uint8_t what)
         enq_graph(p->e, edges, LENGTH(edges), NULL);
         break;
     case 11:
-        cycle_find(&p->e->session, p->a->t, some_handle(p), &found);
+        cycle_find(&p->e->session, p->a->t, some_handle(p), false, &found);
         break;
     default:
         if (what < 16)

@@ -29,10 +29,18 @@ static void wait_for(struct beside *b, const char *name, enum enq_mode mode,
         abort();
 }
 
+/* For whom nobody waits, it need not search. */
+static void wait_for_a_lock_of(struct beside *b, const char *owner)
+{
+    hold_key(b, "wanted", ENQ_MODE_X, owner);
+    wait_for(b, "wanted", ENQ_MODE_X, "somebody");
+}
+
 /* Nobody in the queue can be told to wait in vain before "busy", who waits, has
    been looked at. */
 static void hold_and_wait(struct beside *b)
 {
+    wait_for_a_lock_of(b, "last");
     hold_key(b, "far", ENQ_MODE_X, "far");
     hold_key(b, "shared", ENQ_MODE_X, "busy");
     wait_for(b, "far", ENQ_MODE_X, "busy");
@@ -63,6 +71,7 @@ void queue_of_readers_and_writers(struct beside *b)
 /* The search comes to all of the other queue at once, by their locks. */
 void hold_what_those_in_another_queue_want(struct beside *b)
 {
+    wait_for_a_lock_of(b, "last");
     hold_key(b, "far", ENQ_MODE_X, "far");
     for (unsigned i = 0; i < b->n; i++) {
         hold_key(b, "shared", ENQ_MODE_S, name_of(i));
@@ -74,6 +83,12 @@ void look_for_a_cycle(struct beside *b, unsigned unused)
 {
     (void)unused;
     if (ask(b, "shared", ENQ_MODE_X, "last", 0) != ENQ_PENDING)
+        abort();
+}
+
+void come_behind_one_who_waits(struct beside *b, unsigned i)
+{
+    if (ask(b, "shared", ENQ_MODE_X, name_of(b->n + i), 0) != ENQ_PENDING)
         abort();
 }
 

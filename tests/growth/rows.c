@@ -386,6 +386,8 @@ const struct row rows[] = {
         45, 0, 0},
     {"a refusal by a full table of them", fill_a_table, find_it_full, 5000, 3e6,
         0},
+    {"one for whom nobody waits, behind a queue", queue_behind_one_who_waits,
+        come_behind_one_who_waits, 40, 500, 0},
     {"a search behind a queue", queue_behind_one_who_waits, look_for_a_cycle,
         15, 0, 0},
     {"a search behind owners that wait twice", queue_by_owners_that_wait_twice,
@@ -393,7 +395,7 @@ const struct row rows[] = {
     {"a search behind readers and writers", queue_of_readers_and_writers,
         look_for_a_cycle, 15, 0, 0},
     {"a search that comes to each of a queue by its lock",
-        hold_what_those_in_another_queue_want, look_for_a_cycle, 23, 0, 0},
+        hold_what_those_in_another_queue_want, look_for_a_cycle, 26, 0, 0},
     {"a search among readers who want to write", share_and_wait_for_more,
         find_a_cycle, 42, 0, 0},
 #ifdef ENQ_POINTS

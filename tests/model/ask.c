@@ -389,7 +389,7 @@ void ask_for_cycle(struct history *h, struct m_lock *l)
     struct session *s = &h->s.at[l->session].session;
     bool cycle = m_in_cycle(&h->m, l);
     struct cycle found;
-    int rc = cycle_find(s, h->s.t, l->handle, &found);
+    int rc = cycle_find(s, h->s.t, l->handle, false, &found);
 
     if (any_broken(h))
         return;

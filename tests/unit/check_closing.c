@@ -327,6 +327,34 @@ TEST(a_cycle_whose_grantee_is_stopped_is_seen_by_the_others_in_time)
     enq_close(e);
 }
 
+static uint64_t starts(struct enq *e, const char *owner, const char *field,
+    enum enq_mode mode, unsigned flags)
+{
+    return told_start_req(e,
+        ENQ_REQ(.name = "n", .key = {field}, .mode = mode, .owner = owner,
+            .wait_ms = ENQ_FOREVER, .flags = flags));
+}
+
+/* Nobody waits for a lock of A, which has none: B waits behind A's request, for
+   no lock of "k", and H for a lock of B. */
+TEST(
+    a_cycle_by_a_place_in_a_queue_is_seen_in_time_if_its_youngest_does_not_look)
+{
+    struct enq *e;
+    uint64_t a;
+
+    unit_with_ticks();
+    e = open_strict();
+    told_lock_req(e,
+        ENQ_REQ(.name = "n", .key = {"k"}, .mode = ENQ_MODE_S, .owner = "H"));
+    takes(e, "B", "m");
+    a = starts(e, "A", "k", ENQ_MODE_X, 0);
+    starts(e, "H", "m", ENQ_MODE_X, ENQ_NO_DEADLOCK);
+    starts(e, "B", "k", ENQ_MODE_S, ENQ_NO_DEADLOCK);
+    ends(e, a, ENQ_DEADLOCK);
+    enq_close(e);
+}
+
 /* --- what it costs --- */
 
 static void close_one(struct enq *e)
@@ -401,6 +429,7 @@ int main(void)
     ADD_LOOP(a_set_is_told_by_any_of_its_members, 2);
     ADD(a_set_that_a_thread_waits_for_closes_a_cycle);
     ADD(a_cycle_whose_grantee_is_stopped_is_seen_by_the_others_in_time);
+    ADD(a_cycle_by_a_place_in_a_queue_is_seen_in_time_if_its_youngest_does_not_look);
     ADD(searches_after_grants_end_with_their_part_of_the_time);
     ADD(a_search_after_a_grant_is_paid_for);
     ADD_LOOP(a_damaged_account_of_searches_stops_none, 3);

@@ -262,7 +262,8 @@ static void finds(struct enq *e, const char *owner, bool youngest)
     want(ENQ_OK, enq_list(e, "n", owner, infos, LENGTH(infos), &total));
     ck_assert_uint_eq(total, 2);
     ck_assert(infos[1].waiting);
-    want(ENQ_DEADLOCK, cycle_find(&e->session, t, infos[1].handle, &found));
+    want(ENQ_DEADLOCK,
+        cycle_find(&e->session, t, infos[1].handle, false, &found));
     ck_assert_int_eq(found.youngest, youngest);
 }
 

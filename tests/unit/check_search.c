@@ -123,7 +123,8 @@ TEST(the_request_that_asks_is_in_the_way_of_those_before_its_owners_next)
     ck_assert_uint_eq(total, 2);
     ck_assert_int_eq(infos[0].mode, ENQ_MODE_S);
     want(ENQ_DEADLOCK,
-        cycle_find(&e->session, thread_enter(e->map), infos[0].handle, &found));
+        cycle_find(&e->session, thread_enter(e->map), infos[0].handle, false,
+            &found));
     ck_assert(!found.youngest);
     enq_close(e);
 }
@@ -205,7 +206,7 @@ static uint64_t cost_of_a_search(struct enq *e, const char *owner)
     want(ENQ_OK, enq_list(e, "n", owner, infos, LENGTH(infos), &total));
     ck_assert_uint_eq(total, 1);
     clock_reads = 0;
-    want(ENQ_OK, cycle_find(&e->session, t, infos[0].handle, &found));
+    want(ENQ_OK, cycle_find(&e->session, t, infos[0].handle, false, &found));
     return found.cost;
 }
 
