@@ -246,7 +246,7 @@ static int let_go(struct session *s, struct pin *g)
     enq_assert(scope_is_entered(&g->scope));
     if (rc != 0)
         return rc;
-    shm_and(&g->e->state, ~STATE_NOTES);
+    shm_and(&g->e->state, ~STATE_HEARD);
     shm_store_release(&g->e->session, nobody(s));
     guard_told(&g->scope, g->e);
     ENQ_POINT("abandon.stored");

@@ -25,12 +25,14 @@
  * before, or finds no waiter any more. Either way the low half of the state
  * changes, on which the waiter sleeps.
  */
-HOT void set_state(struct entry *e, enum phase phase, unsigned mode)
+HOT void set_state(struct entry *e, enum phase phase, unsigned mode,
+    uint64_t notes)
 {
     uint32_t generation = STATE_GENERATION(shm_load(&e->state));
 
     enq_assert(phase == PHASE_WAITING || phase == PHASE_HELD);
-    shm_store_release(&e->state, STATE(generation, phase, mode, GONE_NOT));
+    shm_store_release(&e->state,
+        STATE(generation, phase, mode, GONE_NOT) | notes);
 }
 
 /* The commit of promote and demote: the mode stands nowhere but in the state.
@@ -99,7 +101,7 @@ HOT int place(struct scope *s, const struct ask *ask, struct entry *e,
 
     if (unlikely(rc != 0))
         return rc;
-    set_state(e, phase, ask->mode);
+    set_state(e, phase, ask->mode, 0);
     if (phase == PHASE_HELD)
         ENQ_POINT("lock.granted");
     else
@@ -187,9 +189,14 @@ static uint32_t window_ns(struct scope *s)
    store and the loads of the thread's own search; partner: the fence of
    wait_graph_begin(), before the load of `waiting`. Of two that publish at
    once at least one sees the other. (On x86-64 the swaps of the latches that
-   follow would do.) cycle_withdraw() ends it. */
-static void publish(struct scope *s, struct entry *e)
+   follow would do.) cycle_withdraw() ends it.
+
+   The owner is stored before the handle, and after what cycle_withdraw() has
+   stored: who finds the same handle before and behind it has read that of this
+   request. Partner: note_thread(). */
+static void publish(struct scope *s, struct entry *e, uint64_t owner)
 {
+    shm_store_release(&s->t->slot->waiting_owner, owner);
     shm_store_fence(&s->t->slot->waiting, entry_handle(s->map, e));
 }
 
@@ -206,6 +213,7 @@ static void publish(struct scope *s, struct entry *e)
 int transition_queue(struct scope *s, const struct ask *ask, struct entry *e)
 {
     bool generic = ask->key.generic != 0;
+    uint64_t owner = entry_owner_hash(s->map, e);
     int rc = guard_enter(s, ask->key.hash, generic);
 
     enq_assert(ask->mode > 0 && ask->mode < MODES);
@@ -220,14 +228,14 @@ int transition_queue(struct scope *s, const struct ask *ask, struct entry *e)
     shm_store(&e->ticket,
         likely(ask->ticket == UINT64_MAX) ? shm_add(&s->map->h->ticket, 1)
                                           : ask->ticket);
-    transition_count_queued(s, entry_owner_hash(s->map, e), 1);
+    transition_count_queued(s, owner, generic, 1);
     if (ask->started == 0) /* async ones are found in their slabs */
-        publish(s, e);
+        publish(s, e, owner);
     rc = place_any(s, ask, e, PHASE_WAITING);
     if (rc == 0)
         count_waiting(s, e, 1);
     else
-        transition_count_queued(s, entry_owner_hash(s->map, e), -1);
+        transition_count_queued(s, owner, generic, -1);
     guard_leave(s, generic);
     return rc;
 }
@@ -249,6 +257,7 @@ int transition_queue(struct scope *s, const struct ask *ask, struct entry *e)
 static void become_held(struct scope *s, struct entry *e)
 {
     unsigned mode = STATE_MODE(shm_load(&e->state));
+    uint64_t owner = entry_owner_hash(s->map, e);
 
     enq_assert(scope_is_entered(s));
     scope_clock(s);
@@ -257,10 +266,10 @@ static void become_held(struct scope *s, struct entry *e)
         s->t->brief = true;
     next_token(s, e);
     count_waiting(s, e, -1);
-    transition_note_awaited(s, e); /* by those behind it, if any */
-    set_state(e, PHASE_HELD, mode);
+    owners_count_in(s->map, owner_awaited(owner)); /* by those behind it */
+    set_state(e, PHASE_HELD, mode, STATE_AWAITED);
     ENQ_POINT("grant.stored");
-    transition_count_queued(s, entry_owner_hash(s->map, e), -1);
+    transition_count_queued(s, owner, entry_is_generic(e), -1);
 }
 
 int transition_grant(struct scope *s, struct entry *e)
@@ -402,16 +411,17 @@ static int take_out_with_id(struct scope *s, struct entry *e, enum gone gone,
     return rc;
 }
 
-/* What is needed after the commit is read before it: kind, and the count
-   of the owner's waiters. By then the entry may be another request's, in
-   another bucket. */
+/* What is needed after the commit is read before it: kind, and what its owner is
+   counted for. By then the entry may be another request's, in another
+   bucket. */
 int transition_take_away(struct scope *s, struct entry *e, enum gone gone,
     const struct ask *taker)
 {
     uint64_t hash = e->hash;
     bool generic = entry_is_generic(e);
     bool waited = entry_is(e, PHASE_WAITING);
-    uint64_t owner = waited ? entry_owner_hash(s->map, e) : 0;
+    bool awaited = (shm_load(&e->state) & STATE_AWAITED) != 0;
+    uint64_t owner = waited || awaited ? entry_owner_hash(s->map, e) : 0;
     int rc = guard_enter(s, hash, generic);
 
     enq_assert(scope_is_entered(s) && gone < GONE_REASONS);
@@ -422,14 +432,23 @@ int transition_take_away(struct scope *s, struct entry *e, enum gone gone,
     else
         rc = take_out(s, e, gone, taker);
     if (waited && rc == 0)
-        transition_count_queued(s, owner, -1);
+        transition_count_queued(s, owner, generic, -1);
+    if (awaited && rc == 0)
+        owners_count_out(s->map, owner_awaited(owner));
     guard_leave(s, generic);
     return rc;
 }
 
 /* A held lock of one object, given back: nearly every release. No guard is to
-   be acquired, no id given up, no reason kept, no waiter counted. The store of
-   its state in slab_give() is the commit of the unlock. */
+   be acquired, no id given up, no reason kept, nobody counted. The store of its
+   state in slab_give() is the commit of the unlock. */
+static inline bool is_held_unawaited(const struct entry *e)
+{
+    uint64_t state = shm_load_acquire(&e->state);
+
+    return (state & (0xfu | STATE_AWAITED)) == PHASE_HELD;
+}
+
 HOT int give_back(struct scope *s, struct entry *e)
 {
     int rc = unlink_concrete(s, e);
@@ -445,7 +464,7 @@ HOT int give_back(struct scope *s, struct entry *e)
 int transition_drop(struct scope *s, struct entry *e, enum gone gone)
 {
     if (likely(gone == GONE_NOT && !s->wide && e->id_bytes == 0 &&
-            entry_is(e, PHASE_HELD)))
+            is_held_unawaited(e)))
         return give_back(s, e);
     return transition_take_away(s, e, gone, NULL);
 }
@@ -532,7 +551,7 @@ int transition_session(struct scope *s, struct entry *e, bool token)
         next_token(s, e);
     shm_store(&e->pid, shm_load(&s->session->slot->process.pid));
     ENQ_POINT("adopt.signed");        /* the dead one's still, without a pid */
-    shm_and(&e->state, ~STATE_NOTES); /* the new one has been told nothing */
+    shm_and(&e->state, ~STATE_HEARD); /* the new one has been told nothing */
     if (token)
         shm_or(&e->state, STATE_NEAR); /* until it has its whole ttl again */
     shm_store_release(&e->session, s->session->ref);

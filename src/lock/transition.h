@@ -59,11 +59,13 @@ int transition_queue(struct scope *s, const struct ask *ask, struct entry *e);
    transition_note_all(). */
 int transition_grant(struct scope *s, struct entry *e);
 
-/* One that waits more, or one less: of its owner, and of the names of the gate
-   (nobody_waits()). Neither is ever too low. */
+/* One that waits more, or one less: of its owner, of the names of the gate
+   (nobody_waits()), and of those for many objects. None is ever too low. */
 static inline void transition_count_queued(struct scope *s, uint64_t owner,
-    int by)
+    bool generic, int by)
 {
+    if (generic)
+        shm_add(&s->map->h->generic_waiters, by);
     if (by > 0)
         owners_count_in(s->map, owner);
     else

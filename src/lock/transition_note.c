@@ -6,7 +6,7 @@
 
 #include "lock/conflict.h"
 #include "lock/queue.h"
-#include "store/awaited.h"
+#include "store/owners.h"
 #include "sync/tick.h"
 
 /* It is held, its session listens, and has not been asked for it yet. */
@@ -25,6 +25,17 @@ static void note(struct scope *s, struct entry *e)
     scope_wake(s, e);
 }
 
+void transition_note_awaited(struct scope *s, struct entry *e)
+{
+    uint64_t state = shm_load(&e->state);
+
+    enq_assert(scope_is_entered(s));
+    if (STATE_PHASE(state) != PHASE_HELD || (state & STATE_AWAITED) != 0)
+        return;
+    owners_count_in(s->map, owner_awaited(entry_owner_hash(s->map, e)));
+    shm_or(&e->state, STATE_AWAITED);
+}
+
 struct asked {
     struct scope *s;
     const struct ask *ask;
@@ -40,32 +51,23 @@ static bool see_asked(void *context, struct entry *e)
     if (!mode_conflicts(map->modes, STATE_MODE(shm_load(&e->state)) % MODES,
             a->ask->mode, entry_owned_by(map, e, a->ask)))
         return true;
-    if (!a->s->wide)
-        awaited_note(map, entry_owner_hash(map, e), scope_clock(a->s));
+    if (a->ask->key.generic == 0)
+        transition_note_awaited(a->s, e);
     if (may_hear(a->s, e))
         note(a->s, e);
     return true;
 }
 
-/* Of a request of many objects, which may have millions in its way, each owner
-   may be waited for, and they are gone through only if somebody listens. */
+/* A request of many objects, which may have millions in its way, is counted
+   itself (generic_waiters). */
 int transition_note_asked(struct scope *s, const struct ask *ask)
 {
     struct asked a = {s, ask};
 
     enq_assert(scope_is_entered(s));
-    if (s->wide) {
-        awaited_note_all(s->map, scope_clock(s));
-        if (shm_load(&s->map->h->listeners) == 0)
-            return 0;
-    }
+    if (ask->key.generic != 0 && shm_load(&s->map->h->listeners) == 0)
+        return 0;
     return scope_visit_held(s, &ask->key, see_asked, &a);
-}
-
-void transition_note_awaited(struct scope *s, const struct entry *e)
-{
-    enq_assert(scope_is_entered(s));
-    awaited_note(s->map, entry_owner_hash(s->map, e), scope_clock(s));
 }
 
 struct waiter_search {

@@ -27,9 +27,8 @@
    lock_event_listen(). Faults: ENQ_ECORRUPT. */
 int transition_note_asked(struct scope *s, const struct ask *ask);
 
-/* The owner of this lock, or of a waiter that is about to have it, is waited
-   for (store/awaited.h). */
-void transition_note_awaited(struct scope *s, const struct entry *e);
+/* The owner of this held lock is waited for (store/owners.h). */
+void transition_note_awaited(struct scope *s, struct entry *e);
 
 /* A lock was given while others wait for it: the same for its holder. */
 int transition_note_waiters_slow(struct scope *s, struct entry *e);

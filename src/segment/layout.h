@@ -2,12 +2,11 @@
  * layout.h - segment: every byte of a segment. No other file knows an offset.
  *
  *	offset 0        header            one page
- *	SEG_THREADS     thread slots      THREADS_MAX x 256 B   (sparse)
+ *	SEG_THREADS     thread slots      THREADS_MAX x 320 B   (sparse)
  *	SEG_SESSIONS    session slots     SESSIONS_MAX x 256 B  (sparse)
  *	SEG_GATES       gates             GATES x 64 B
  *	SEG_SHARDS      shards            SHARDS_ALL x 64 B
  *	SEG_OWNERS      owners that wait  OWNER_WORDS x 4 B
- *	SEG_AWAITED     waited for        2 x AWAITED_WORDS x 4 B
  *	SEG_LISTINGS    lists of a name   LISTINGS x 4,160 B
  *	SEG_BUCKETS     first segments    SHARDS_ALL x a quarter of a page
  *	SEG_DIRS        their segments    SHARDS_ALL x 4 KiB    (sparse)
@@ -65,7 +64,6 @@
 
 #define OWNER_WORDS 131072u /* for owners that wait: see store/owners.h */
 #define OWNER_LINE 16u
-#define AWAITED_WORDS 8192u /* each of two filters: store/awaited.h */
 
 #define LISTINGS 2u /* lists of a name at once that keep nobody waiting */
 #define LIST_CELLS_A_SHARD 128u
@@ -159,9 +157,8 @@ struct seg_header {
     uint32_t owners_untold; /* hint: requests of owners that found no word */
     uint32_t pad4;
     int64_t searched_ns;      /* hint: see wait/suspicion.c */
-    int64_t awaited_since_ns; /* hints: see store/awaited.c */
-    uint32_t awaited_half, awaited_all[2];
-    uint32_t pad5[5];
+    uint32_t generic_waiters; /* hint: requests of many objects that wait */
+    uint32_t pad5[9];
 
     /* what thread slots of the past had counted; added to atomically */
     uint64_t retired[32];
@@ -216,16 +213,21 @@ struct thread_slot {
     uint32_t generation;  /* of the last use */
     thread_ref_t keeper;  /* TRUE: its process's helper thread, or 0 */
     session_ref_t set_of; /* TRUE while `set` is: the set's session */
-    uint64_t waiting; /* hint: handle of its own request that waits, or is about
-                         to; for the wait-for graph (wait_graph.h) */
+    uint32_t pad1[2];
     uint64_t counts[COUNTERS]; /* written by its thread only; of a free slot:
                                   its last one's */
     uint64_t set;    /* TRUE: ticket of the lock set that it is taking, under
                          all latches; 0 = none. See store/journal.h */
     uint64_t inside; /* the bucket whose latch it may hold: INSIDE_... */
     ref_t in_hand;   /* the entry that it may have taken out of its ring */
-    uint32_t pad;
+    uint32_t pad2;
     struct process process; /* TRUE */
+
+    /* line: for the wait-for graph (wait_graph.h), so that who reads it of all
+       threads reads these lines alone. Hints. */
+    uint64_t waiting; /* handle of its own request that waits, or is about to */
+    uint64_t waiting_owner; /* while that is not 0: whose it is, as a number */
+    uint32_t pad3[12];
 };
 
 /* thread_slot.inside: a hash that leads to the bucket; or one of these. Stored
@@ -398,9 +400,12 @@ enum gone {
 #define STATE_FIRST UINT64_C(0x20000)  /* RETRY, with no waiter before it */
 #define STATE_SOONER UINT64_C(0x40000) /* waiter: looks again before sleep */
 #define STATE_CYCLE UINT64_C(0x80000) /* waiter: it is in one, and shall look */
+#define STATE_AWAITED UINT64_C(0x100000) /* held: counted (store/owners.h) */
 #define STATE_NOTES                                                            \
     (STATE_RETRY | STATE_ASKED | STATE_TOLD | STATE_NEAR | STATE_ENDED |       \
-        STATE_FIRST | STATE_SOONER | STATE_CYCLE)
+        STATE_FIRST | STATE_SOONER | STATE_CYCLE | STATE_AWAITED)
+/* what its session has been told; it goes when another has the lock */
+#define STATE_HEARD (STATE_NOTES & ~STATE_AWAITED)
 #define STATE_GENERATION(s) ((uint32_t)((s) >> 32))
 #define STATE(generation, phase, mode, gone)                                   \
     ((uint64_t)(generation) << 32 | (uint64_t)(gone) << 8 |                    \
@@ -501,8 +506,7 @@ struct entry {
 #define SEG_GATES (SEG_SESSIONS + SESSIONS_MAX * sizeof(struct session_slot))
 #define SEG_SHARDS (SEG_GATES + GATES * sizeof(struct gate))
 #define SEG_OWNERS (SEG_SHARDS + SHARDS_ALL * sizeof(struct shard))
-#define SEG_AWAITED (SEG_OWNERS + OWNER_WORDS * sizeof(uint32_t))
-#define SEG_LISTINGS (SEG_AWAITED + 2 * AWAITED_WORDS * sizeof(uint32_t))
+#define SEG_LISTINGS (SEG_OWNERS + OWNER_WORDS * sizeof(uint32_t))
 #define SEG_BUCKETS_RAW (SEG_LISTINGS + LISTINGS * sizeof(struct listing))
 #define SEG_BUCKETS                                                            \
     ((SEG_BUCKETS_RAW + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES)
@@ -519,7 +523,8 @@ LAYOUT_ASSERT(offsetof(struct seg_header, threads_high) == 320);
 LAYOUT_ASSERT(offsetof(struct seg_header, grow_latch) == 384);
 LAYOUT_ASSERT(offsetof(struct seg_header, ticket) == 448);
 LAYOUT_ASSERT(offsetof(struct thread_slot, counts) == 64);
-LAYOUT_ASSERT(sizeof(struct thread_slot) == 256);
+LAYOUT_ASSERT(offsetof(struct thread_slot, waiting) == 256);
+LAYOUT_ASSERT(sizeof(struct thread_slot) == 320);
 LAYOUT_ASSERT(sizeof(struct process) == 40);
 LAYOUT_ASSERT(sizeof(struct session_slot) == 256);
 LAYOUT_ASSERT(offsetof(struct session_slot, notifications) == 128);

@@ -53,7 +53,6 @@ static void map_place(struct map *map, const struct seg_header *header)
     map->shards = map_at(map, SEG_SHARDS);
     map->dirs = map_at(map, SEG_DIRS);
     map->owners = map_at(map, SEG_OWNERS);
-    map->awaited = map_at(map, SEG_AWAITED);
     map->listings = map_at(map, SEG_LISTINGS);
     map->buckets = map_at(map, SEG_BUCKETS);
     map->pages = map_at(map, header->pages_at);

@@ -38,8 +38,7 @@ struct map {
     struct gate *gates;
     struct shard *shards;
     struct shard_dir *dirs;
-    uint32_t *owners;  /* hint: who waits (store/owners.h) */
-    uint32_t *awaited; /* hint: who is waited for (store/awaited.h) */
+    uint32_t *owners; /* hint: who waits (store/owners.h) */
     struct listing *listings;
     struct bucket *buckets; /* the first segments */
     struct page_info *pages;

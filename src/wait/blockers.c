@@ -17,8 +17,6 @@
 #include <limits.h>
 
 #include "lock/queue.h"
-#include "lock/transition_note.h"
-#include "store/awaited.h"
 #include "sync/hooks.h"
 #include "sync/life.h"
 
@@ -157,8 +155,6 @@ static bool see_blocker(void *context, struct entry *e)
         note_set(b, w->s, e);
     } else if (conflicts) {
         b->n_held++;
-        if (!w->s->wide)
-            transition_note_awaited(w->s, e);
         watch_holder(b, w->s, e, own);
     }
     return true;
@@ -218,8 +214,6 @@ int blockers_add(struct blockers *b, struct scope *s, const struct ask *ask,
     int rc;
 
     enq_assert(b->own > 0 && scope_is_entered(s));
-    if (s->wide)
-        awaited_note_all(s->map, scope_clock(s));
     rc = scope_visit_held(s, &ask->key, see_blocker, &w);
     if (rc == 0 && !s->wide)
         rc = see_queue(&w);

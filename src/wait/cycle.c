@@ -22,7 +22,6 @@
 #include "lock/queue.h"
 #include "lock/transition.h"
 #include "rules/spec.h"
-#include "store/awaited.h"
 #include "wait/wait_graph.h"
 
 /* --- the search --- */
@@ -321,6 +320,13 @@ static int see_key(struct worth *w, struct entry *self)
     return rc;
 }
 
+/* May anybody wait for a lock of its owner? */
+static bool is_awaited(const struct map *map, const struct entry *e)
+{
+    return shm_load(&map->h->generic_waiters) > 0 ||
+        owners_wait(map, owner_awaited(entry_owner_hash(map, e)), 0);
+}
+
 /* Of one key: does an owner with something in the way wait itself? *waiter
    leads to the next of its lock set, or is 0. A request of nobody (R4) is not
    refused: it has no locks, and where others wait behind its place in the queue,
@@ -339,7 +345,7 @@ static int look_if_worth_it(struct session *s, struct thread *t,
     if (!entry_ask(s->map, g.e, &ask))
         rc = ENQ_ECORRUPT;
     else if (STATE_PHASE(g.state) == PHASE_WAITING && ask.owner_bytes > 1 &&
-        (!newcomer || awaited_has(s->map, entry_owner_hash(s->map, g.e))))
+        (!newcomer || is_awaited(s->map, g.e)))
         rc = see_key(&w, g.e);
     *waiter = wait_graph_next(s->map, g.e);
     scope_leave(&g.scope);
@@ -570,7 +576,7 @@ static void see_edges(struct wait_graph *g, uint32_t node, cycle_see_fn *see,
 int cycle_each_edge(struct session *s, struct thread *t, cycle_see_fn *see,
     void *context)
 {
-    struct wait_graph g = {.s = s, .t = t};
+    struct wait_graph g = {.s = s, .t = t, .whole = true};
 
     wait_graph_begin(&g);
     for (uint32_t i = 0; i < g.n_nodes && !g.no_memory; i++)

@@ -26,7 +26,7 @@
  * Nearly always no owner that is in the way waits itself (owners_wait()): then
  * the search ends before it begins. It costs a look at the own key, as a
  * waiter's looks do. Nor does it begin for a request that has just been queued,
- * and for whose owner nobody waits (awaited_has()): those ahead of it and those
+ * and for whose owner nobody waits (owner_awaited()): those ahead of it and those
  * that hold what it wants do not lead back to it.
  *
  * The nodes are a private copy: handles, states, tickets and hashes. None of

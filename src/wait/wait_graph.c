@@ -7,6 +7,7 @@
 
 #include "lock/bypass.h"
 #include "lock/pin.h"
+#include "lock/queue.h"
 #include "store/walk.h"
 
 /* --- what is known, in private memory --- */
@@ -58,7 +59,7 @@ uint32_t wait_graph_node(struct wait_graph *g, enq_handle handle,
 struct reading {
     struct wait_graph *g;
     struct scope *s;
-    const struct key *key;
+    struct key key;
     bool full;
 };
 
@@ -109,7 +110,7 @@ static bool see_sight(void *context, struct entry *e)
     sight = &g->sights[g->n_sights++];
     *sight = sight_of(r->s->map, e);
     /* two keys that overlap, and are generic in the same fields, are one */
-    sight->here = e->generic == r->key->generic;
+    sight->here = e->generic == r->key.generic;
     return true;
 }
 
@@ -118,21 +119,86 @@ static bool see_sight(void *context, struct entry *e)
    memory is asked for under the latches: `full`, then there is more to ask for. */
 static int read_sights(struct wait_graph *g, enq_handle handle, bool *full)
 {
-    struct key key;
     struct pin pin;
-    struct reading r = {.g = g, .s = &pin.scope, .key = &key};
+    struct reading r = {.g = g, .s = &pin.scope};
     int rc = pin_take(&pin, g->s, g->t, handle, 0);
 
     *full = false;
     if (rc != ENQ_OK)
         return rc > 0 ? 0 : rc;
-    if (!entry_key(g->s->map, pin.e, &key))
+    if (!entry_key(g->s->map, pin.e, &r.key))
         rc = ENQ_ECORRUPT;
     else if (STATE_PHASE(pin.state) == PHASE_WAITING)
-        rc = scope_visit(&pin.scope, &key, see_sight, &r);
+        rc = scope_visit(&pin.scope, &r.key, see_sight, &r);
     scope_leave(&pin.scope);
     *full = r.full;
     return rc;
+}
+
+/* It waits for whatever is held, of any mode. */
+static bool waits_for_all(const struct mode_table *modes, unsigned mode)
+{
+    for (unsigned held = 1; held < MODES; held++)
+        if (!mode_conflicts(modes, held, mode, false))
+            return false;
+    return mode < MODES;
+}
+
+/* In the queue of one key, where nobody is of a set. */
+static bool is_plain(struct scope *s, const struct key *key)
+{
+    struct entry *first, *last;
+
+    enq_assert(scope_is_entered(s));
+    if (s->wide)
+        return false;
+    first = scope_object(s, key);
+    last = first == NULL ? NULL : queue_last(s->map, first);
+    return last != NULL && (shm_load(&last->queue) & QUEUE_SETS) == 0;
+}
+
+/* For a request that waits for whatever is held: its own sight, and what is
+   held, unless that has been read, as *site. *plain is false where that is not
+   enough. */
+static int read_held(struct wait_graph *g, enq_handle handle, struct reading *r,
+    uint32_t *site, bool *plain)
+{
+    struct pin *pin = caa_container_of(r->s, struct pin, scope);
+    uint32_t begin = g->n_sights;
+    int rc = pin_take(pin, g->s, g->t, handle, 0);
+
+    *plain = true; /* one that has gone has no edges */
+    if (rc != ENQ_OK)
+        return rc > 0 ? 0 : rc;
+    if (!entry_key(g->s->map, pin->e, &r->key)) {
+        rc = ENQ_ECORRUPT;
+    } else if (STATE_PHASE(pin->state) == PHASE_WAITING) {
+        *plain = waits_for_all(g->s->map->modes, STATE_MODE(pin->state)) &&
+            is_plain(r->s, &r->key);
+        *site = multimap_find(&g->by_key, r->key.hash);
+        if (*plain && see_sight(r, pin->e) && g->n_sights > begin &&
+            *site == GRAPH_NONE)
+            rc = scope_visit_held(r->s, &r->key, see_sight, r);
+    }
+    scope_leave(r->s);
+    return rc;
+}
+
+static struct own own_at(const struct wait_graph *g, uint32_t site,
+    uint64_t owner)
+{
+    const struct site *p = &g->sites[site];
+    struct own own = {0, 0};
+
+    if (owner == 0)
+        return own;
+    for (uint32_t i = p->begin; i < p->end; i++)
+        if (g->sights[i].owner == owner) {
+            unsigned mode = 1u << STATE_MODE(g->sights[i].state) % MODES;
+
+            *(sight_waits(&g->sights[i]) ? &own.asked : &own.held) |= mode;
+        }
+    return own;
 }
 
 /* The waiters of this key need not be read again. Others that overlap it have
@@ -159,19 +225,67 @@ static void note_waiters(struct wait_graph *g, uint32_t site)
     }
 }
 
-static void read_site(struct wait_graph *g, enq_handle handle)
+/* Room for a site, and for more sights than there are, if those were too few. */
+static bool reserve_site(struct wait_graph *g, uint32_t begin, bool full)
+{
+    g->n_sights = begin;
+    return reserve(g, &g->sites, sizeof(*g->sites), g->n_sites,
+               &g->sites_room) &&
+        reserve(g, &g->sights, sizeof(*g->sights),
+            full ? g->sights_room : begin, &g->sights_room);
+}
+
+static void add_site(struct wait_graph *g, uint32_t begin, uint64_t hash)
+{
+    if (!multimap_add(&g->by_key, hash)) {
+        g->no_memory = true;
+        return;
+    }
+    g->sites[g->n_sites++] =
+        (struct site){.begin = begin, .end = g->n_sights, .simple = hash != 0};
+}
+
+/* True: that is all that the search needs of this request. What its own owner
+   holds is in the way of those ahead of it, and not in its own. */
+static bool read_plain(struct wait_graph *g, uint32_t node)
+{
+    struct pin pin;
+    struct reading r = {.g = g, .s = &pin.scope};
+    uint32_t begin = g->n_sights, site = GRAPH_NONE;
+    bool plain = true;
+    int rc = 0;
+
+    do {
+        if (!reserve_site(g, begin, r.full))
+            return true;
+        r.full = false;
+        rc = read_held(g, g->nodes[node].handle, &r, &site, &plain);
+    } while (rc == 0 && r.full);
+    g->damaged |= rc != 0;
+    if (rc != 0 || !plain || g->n_sights == begin) {
+        g->n_sights = begin;
+        return rc != 0 || plain;
+    }
+    if (site == GRAPH_NONE) {
+        site = g->n_sites;
+        add_site(g, begin, r.key.hash);
+    }
+    if (g->no_memory || own_at(g, site, g->sights[begin].owner).held != 0)
+        return g->no_memory;
+    g->nodes[node].sight = begin;
+    g->nodes[node].site = site;
+    return true;
+}
+
+static void read_whole(struct wait_graph *g, enq_handle handle)
 {
     uint32_t begin = g->n_sights;
     bool full = false;
-    int rc = 0;
+    int rc;
 
     enq_assert(g->t->n_held == 0);
-    if (!reserve(g, &g->sites, sizeof(*g->sites), g->n_sites, &g->sites_room))
-        return;
     do {
-        g->n_sights = begin;
-        if (!reserve(g, &g->sights, sizeof(*g->sights),
-                full ? g->sights_room : begin, &g->sights_room))
+        if (!reserve_site(g, begin, full))
             return;
         rc = read_sights(g, handle, &full);
     } while (rc == 0 && full);
@@ -180,16 +294,17 @@ static void read_site(struct wait_graph *g, enq_handle handle)
         g->damaged = true;
         return;
     }
-    g->sites[g->n_sites] =
-        (struct site){.begin = begin, .end = g->n_sights, .simple = false};
-    note_waiters(g, g->n_sites++);
+    add_site(g, begin, 0);
+    if (!g->no_memory)
+        note_waiters(g, g->n_sites - 1);
 }
 
 bool wait_graph_see(struct wait_graph *g, uint32_t node)
 {
     if (!g->nodes[node].read) {
         g->nodes[node].read = true;
-        read_site(g, g->nodes[node].handle);
+        if (g->whole || !read_plain(g, node))
+            read_whole(g, g->nodes[node].handle);
     }
     return g->nodes[node].sight != GRAPH_NONE;
 }
@@ -208,17 +323,19 @@ static bool see_waiting(void *context, struct entry *e, uint64_t state)
     return !g->no_memory;
 }
 
-/* The acquire of the state orders the owner, which is read without a latch; if
-   the entry is in another use by then, the handle names nothing any more, and
-   its owner does not matter. Published and not queued yet: it looks for itself
-   when it is, and finds us, as we were queued before we looked. */
-static void note_thread(struct wait_graph *g, enq_handle handle)
+/* The entry is not looked at: of thousands each lies in a page of its own. Not
+   queued yet, or another request by now: it looks for itself when it is, and
+   finds us, as we were queued before we looked. */
+static void note_thread(struct wait_graph *g, const struct thread_slot *slot)
 {
-    uint64_t state;
-    struct entry *e = entry_of_handle(g->s->map, handle, &state);
+    enq_handle handle = shm_load_acquire(&slot->waiting);
+    uint64_t owner;
 
-    if (e != NULL && STATE_PHASE(state) == PHASE_WAITING)
-        wait_graph_node(g, handle, entry_owner_hash(g->s->map, e));
+    if (handle == 0)
+        return;
+    owner = shm_load_acquire(&slot->waiting_owner); /* partner: publish() */
+    if (shm_load(&slot->waiting) == handle)
+        wait_graph_node(g, handle, owner);
 }
 
 #define EXPECTED_MOST (1u << 20) /* the counts may be damaged */
@@ -258,12 +375,8 @@ void wait_graph_begin(struct wait_graph *g)
     enq_assert(g->t->n_held == 0 && g->n_nodes == 0);
     expect(g);
     shm_fence(); /* partner: publish() in transition.c */
-    for (uint32_t i = 0; i < map_threads(map) && !g->no_memory; i++) {
-        enq_handle handle = shm_load_acquire(&map->threads[i].waiting);
-
-        if (handle != 0)
-            note_thread(g, handle);
-    }
+    for (uint32_t i = 0; i < map_threads(map) && !g->no_memory; i++)
+        note_thread(g, &map->threads[i]);
     for (uint32_t i = 0; i < map_sessions(map) && !g->no_memory; i++) {
         session_ref_t ref = shm_load(&map->sessions[i].ref);
         if (ref != 0 && shm_load(&map->sessions[i].started) > 0)
@@ -278,26 +391,10 @@ void wait_graph_free(struct wait_graph *g)
     free(g->nodes);
     multimap_free(&g->by_handle);
     multimap_free(&g->by_owner);
+    multimap_free(&g->by_key);
 }
 
 /* --- what is in the way of one request --- */
-
-static struct own own_at(const struct wait_graph *g, uint32_t site,
-    uint64_t owner)
-{
-    const struct site *p = &g->sites[site];
-    struct own own = {0, 0};
-
-    if (owner == 0)
-        return own;
-    for (uint32_t i = p->begin; i < p->end; i++)
-        if (g->sights[i].owner == owner) {
-            unsigned mode = 1u << STATE_MODE(g->sights[i].state) % MODES;
-
-            *(sight_waits(&g->sights[i]) ? &own.asked : &own.held) |= mode;
-        }
-    return own;
-}
 
 /* What this owner holds where that request waits. */
 static unsigned held_where(struct wait_graph *g, const struct sight *waiter,

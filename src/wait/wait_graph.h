@@ -47,7 +47,14 @@ struct reach {
     uint32_t latest[MODES];  /* of those seen, the last that came, plus 1 */
 };
 
-/* What overlaps one key, of one moment: sights, in the order of the visit. */
+/*
+ * What overlaps one key, of one moment: sights, in the order of the visit.
+ *
+ * Or of a queue in which nobody waits elsewhere what is held, and the request
+ * that came first of the search: enough for all that wait there for whatever is
+ * held. What the requests ahead of one wait for is in its own way too; none of
+ * them leads anywhere else.
+ */
 struct site {
     uint32_t begin, end;
     bool simple; /* what waits here has this key, and is of no lock set */
@@ -81,8 +88,11 @@ struct wait_graph {
     uint32_t n_sights, n_sites, n_nodes;
     uint32_t sights_room, sites_room, nodes_room;
     struct multimap by_handle, by_owner; /* numbers of nodes */
-    bool no_memory;                      /* it is not whole */
-    bool damaged;                        /* a key could not be read */
+    struct multimap by_key; /* and of sites, by the key's hash, of which what is
+                               held was read; 0: all of it */
+    bool whole;             /* all edges are wanted: no such sites */
+    bool no_memory;         /* it is not whole */
+    bool damaged;           /* a key could not be read */
 };
 
 /*

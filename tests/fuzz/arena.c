@@ -164,7 +164,6 @@ static void rebase(struct map *map, char *to)
     MOVE(map->shards);
     MOVE(map->dirs);
     MOVE(map->owners);
-    MOVE(map->awaited);
     MOVE(map->listings);
     MOVE(map->buckets);
     MOVE(map->pages);

@@ -79,6 +79,18 @@ void hold_what_those_in_another_queue_want(struct beside *b)
     }
 }
 
+/* What is held there is read once, for all of them. */
+void hold_what_those_who_wait_for_many_want(struct beside *b)
+{
+    for (unsigned i = 0; i < b->n; i++)
+        hold_key(b, "far", ENQ_MODE_S, name_of(b->n + i));
+    wait_for_a_lock_of(b, "last");
+    for (unsigned i = 0; i < b->n; i++) {
+        hold_key(b, "shared", ENQ_MODE_S, name_of(i));
+        wait_for(b, "far", ENQ_MODE_X, name_of(i));
+    }
+}
+
 void look_for_a_cycle(struct beside *b, unsigned unused)
 {
     (void)unused;

@@ -1,122 +1,23 @@
 /*
- * check_awaited.c - which owners are waited for (store/awaited.h): those that are
- * always found, for as long as it was promised; others by chance only.
+ * check_awaited.c - which owners are waited for (store/owners.h): from the moment
+ * at which a lock of theirs is in the way, to the one at which it goes.
  */
-#include "store/awaited.h"
+#include "store/owners.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "api/attachment.h"
 #include "lock/request.h"
 #include "told.h"
 #include "unit.h"
 
-#define START ((mono_t){NS_PER_S})
-
-static struct seg_header header;
-static uint32_t words[2 * AWAITED_WORDS];
-static const struct map map = {.h = &header, .awaited = words};
-
-static mono_t after(int64_t ns)
-{
-    return mono_add_ns(START, ns);
-}
-
-static void begin(void)
-{
-    memset(&header, 0, sizeof(header));
-    memset(words, 0, sizeof(words));
-    header.awaited_since_ns = START.ns;
-}
-
-TEST(an_owner_that_was_noted_is_found_and_no_other)
-{
-    begin();
-    ck_assert(!awaited_has(&map, 4711));
-    awaited_note(&map, 4711, START);
-    ck_assert(awaited_has(&map, 4711));
-    ck_assert(!awaited_has(&map, 4712));
-}
-
-TEST(nobody_is_waited_for_by_no_name)
-{
-    begin();
-    awaited_note(&map, 0, START);
-    ck_assert(!awaited_has(&map, 0));
-}
-
-/* Noted at the very end of one filter's time, and others after it. */
-TEST(an_owner_is_found_for_as_long_as_promised_and_not_for_ever)
-{
-    begin();
-    awaited_note(&map, 4711, after(AWAITED_NS - 1));
-    awaited_note(&map, 4712, after(AWAITED_NS));
-    awaited_note(&map, 4712, after(2 * AWAITED_NS - 1));
-    ck_assert(awaited_has(&map, 4711));
-    awaited_note(&map, 4712, after(2 * AWAITED_NS));
-    ck_assert(!awaited_has(&map, 4711));
-    ck_assert(awaited_has(&map, 4712));
-}
-
-TEST(all_are_waited_for_while_a_request_of_many_objects_waits)
-{
-    begin();
-    awaited_note_all(&map, after(AWAITED_NS));
-    ck_assert(awaited_has(&map, 4711));
-    awaited_note(&map, 1, after(2 * AWAITED_NS));
-    ck_assert(awaited_has(&map, 4711));
-    awaited_note(&map, 1, after(3 * AWAITED_NS));
-    ck_assert(!awaited_has(&map, 4711));
-}
-
-/* As another process may have written them: neither stays as it is. */
-TEST(a_time_that_is_far_ahead_or_a_half_that_is_none_mend_themselves)
-{
-    begin();
-    header.awaited_since_ns = INT64_MAX;
-    header.awaited_half = 0xffffffff;
-    awaited_note(&map, 4711, START);
-    ck_assert(awaited_has(&map, 4711));
-    ck_assert_int_eq(header.awaited_since_ns, START.ns);
-    ck_assert_uint_lt(header.awaited_half, 2);
-}
-
-/* Of 262,144 bits at most. */
-TEST(of_10000_owners_few_others_are_taken_for_one)
-{
-    uint64_t dice = unit_seed();
-    unsigned taken = 0;
-
-    begin();
-    for (unsigned i = 0; i < 10000; i++)
-        awaited_note(&map, unit_random(&dice) | 1, START);
-    for (unsigned i = 0; i < 100000; i++)
-        taken += awaited_has(&map, unit_random(&dice) | 1);
-    ck_assert_uint_lt(taken, 10000);
-}
-
-/* --- who notes it --- */
-
 static bool is_awaited(struct enq *e, const char *owner)
 {
     const struct ask ask = {
         .owner = owner, .owner_bytes = (uint16_t)(strlen(owner) + 1)};
 
-    return awaited_has(e->map, ask_owner_hash(e->map, &ask));
-}
-
-static void forget_all(struct enq *e)
-{
-    memset(e->map->awaited, 0, 2 * AWAITED_WORDS * sizeof(uint32_t));
-    memset(e->map->h->awaited_all, 0, sizeof(e->map->h->awaited_all));
-}
-
-static bool is_awaited_now(struct enq *e, const char *owner)
-{
-    bool yes = is_awaited(e, owner);
-
-    forget_all(e);
-    return yes;
+    return owners_wait(e->map, owner_awaited(ask_owner_hash(e->map, &ask)), 0);
 }
 
 /* In the queue, as enq_lock() has it before its first look. */
@@ -149,6 +50,35 @@ static struct enq_grant takes(struct enq *e, const char *owner,
         ENQ_REQ(.name = "n", .key = {field}, .mode = mode, .owner = owner));
 }
 
+static struct enq *open_strict(void)
+{
+    struct enq_open_opts strict = {
+        .size = sizeof(strict), .strict = ENQ_STRICT_YES};
+
+    return unit_open_with(&strict);
+}
+
+/* Nothing is left of it in the table when all have given back. */
+static void nobody_is_counted(struct enq *e)
+{
+    for (unsigned i = 0; i < OWNER_WORDS; i++)
+        ck_assert_uint_eq(e->map->owners[i], 0);
+    ck_assert_uint_eq(e->map->h->generic_waiters, 0);
+    ck_assert_uint_eq(e->map->h->owners_untold, 0);
+}
+
+static void all_give_back(struct enq *e)
+{
+    struct enq_info infos[16];
+    size_t n;
+
+    while (enq_list(e, NULL, NULL, infos, LENGTH(infos), &n) == ENQ_OK && n > 0)
+        want(ENQ_OK, enq_break(e, infos[0].id));
+    nobody_is_counted(e);
+    unit_healthy(e);
+    enq_close(e);
+}
+
 TEST(who_holds_what_a_request_queues_for_is_waited_for_from_then_on)
 {
     struct enq *e = unit_open();
@@ -160,85 +90,136 @@ TEST(who_holds_what_a_request_queues_for_is_waited_for_from_then_on)
     queues(e, "W", "k", ENQ_MODE_X);
     ck_assert(is_awaited(e, "A") && is_awaited(e, "B"));
     ck_assert(!is_awaited(e, "C") && !is_awaited(e, "W"));
-    enq_close(e);
+    all_give_back(e);
+}
+
+TEST(a_lock_that_many_wait_for_is_counted_once)
+{
+    struct enq *e = unit_open();
+    struct enq_grant held = takes(e, "A", "k", ENQ_MODE_X);
+
+    for (int i = 0; i < 3; i++)
+        queues(e, "W", "k", ENQ_MODE_X);
+    told_unlock(e, &held);
+    ck_assert(!is_awaited(e, "A"));
+    all_give_back(e);
+}
+
+TEST(an_owner_of_two_such_locks_is_waited_for_until_both_are_given_back)
+{
+    struct enq *e = unit_open();
+    struct enq_grant k = takes(e, "A", "k", ENQ_MODE_X),
+                     l = takes(e, "A", "l", ENQ_MODE_X);
+
+    queues(e, "W", "k", ENQ_MODE_X);
+    queues(e, "W", "l", ENQ_MODE_X);
+    told_unlock(e, &k);
+    ck_assert(is_awaited(e, "A"));
+    told_unlock(e, &l);
+    ck_assert(!is_awaited(e, "A"));
+    all_give_back(e);
 }
 
 TEST(who_is_granted_is_waited_for_by_those_behind_it)
 {
-    struct enq_open_opts strict = {
-        .size = sizeof(strict), .strict = ENQ_STRICT_YES};
-    struct enq *e = unit_open_with(&strict);
+    struct enq *e = open_strict();
     struct enq_grant first = takes(e, "A", "k", ENQ_MODE_X);
 
     queues(e, "B", "k", ENQ_MODE_X);
     queues(e, "C", "k", ENQ_MODE_X);
-    forget_all(e);
     told_unlock(e, &first);
-    ck_assert(is_awaited_now(e, "B"));
-    ck_assert(!is_awaited(e, "C"));
-    enq_close(e);
+    ck_assert(is_awaited(e, "B"));
+    ck_assert(!is_awaited(e, "A") && !is_awaited(e, "C"));
+    all_give_back(e);
 }
 
 TEST(who_takes_more_past_those_who_wait_is_waited_for)
 {
     struct enq *e = unit_open();
+    struct enq_grant first = takes(e, "A", "k", ENQ_MODE_E);
 
-    takes(e, "A", "k", ENQ_MODE_E);
     queues(e, "W", "k", ENQ_MODE_X);
-    forget_all(e);
     takes(e, "A", "k", ENQ_MODE_E);
+    told_unlock(e, &first);
     ck_assert(is_awaited(e, "A"));
-    enq_close(e);
+    all_give_back(e);
 }
 
-TEST(who_changes_the_mode_of_what_others_wait_for_is_waited_for)
+/* Who comes while all keys may be meant sees those that wait, too. */
+TEST(a_request_in_the_way_is_no_lock_that_is_waited_for)
 {
     struct enq *e = unit_open();
-    struct enq_grant held = takes(e, "A", "k", ENQ_MODE_X);
 
+    takes(e, "A", "k", ENQ_MODE_X);
     queues(e, "W", "k", ENQ_MODE_X);
-    forget_all(e);
-    want(ENQ_OK, enq_demote(e, held.handle, held.token));
-    ck_assert(is_awaited(e, "A"));
-    enq_close(e);
+    queues(e, "G", "@", ENQ_MODE_X);
+    queues(e, "V", "k", ENQ_MODE_X);
+    ck_assert(!is_awaited(e, "W"));
+    all_give_back(e);
 }
 
-TEST(a_request_of_many_objects_that_queues_waits_for_anybody)
+/* Its O was in nobody's way. Who waits has been told to try, and not yet done
+   so. */
+TEST(who_promotes_in_the_way_of_those_who_wait_is_waited_for)
+{
+    struct enq_open_opts sap = {.size = sizeof(sap), .compat = "sap"};
+    struct enq *e = unit_open_with(&sap);
+    struct enq_grant held = takes(e, "A", "k", ENQ_MODE_E),
+                     optimistic = takes(e, "A", "k", ENQ_MODE_O);
+    struct enq_grant promoted;
+
+    queues(e, "W", "k", ENQ_MODE_S);
+    told_unlock(e, &held);
+    ck_assert(!is_awaited(e, "A"));
+    want(ENQ_OK,
+        enq_promote(e, optimistic.handle, optimistic.token, &promoted));
+    ck_assert(is_awaited(e, "A"));
+    all_give_back(e);
+}
+
+TEST(while_a_request_of_many_objects_waits_it_is_counted)
 {
     struct enq *e = unit_open();
 
     takes(e, "A", "k", ENQ_MODE_X);
     queues(e, "W", "@", ENQ_MODE_X);
-    ck_assert(is_awaited(e, "A") && is_awaited(e, "anybody"));
-    enq_close(e);
+    ck_assert_uint_eq(e->map->h->generic_waiters, 1);
+    all_give_back(e);
 }
 
-/* Its bit may be the last that tells of it: the other filter is emptied. */
-TEST(who_waits_says_so_again_at_each_of_its_looks)
+static int holds_for_ever(void *nothing)
+{
+    (void)nothing;
+    takes(unit_open(), "A", "k", ENQ_MODE_X);
+    for (;;)
+        pause();
+    return 0;
+}
+
+TEST(who_died_is_waited_for_no_longer)
 {
     struct enq *e = unit_open();
+    pid_t a = unit_fork(holds_for_ever, NULL);
 
-    takes(e, "A", "k", ENQ_MODE_X);
+    eventually(unit_stats(e).held == 1);
     told_start(e, "k", ENQ_MODE_X, "W", ENQ_FOREVER);
-    ck_assert(is_awaited_now(e, "A"));
-    eventually(is_awaited(e, "A"));
-    enq_close(e);
+    ck_assert(is_awaited(e, "A"));
+    unit_kill(a);
+    eventually(!is_awaited(e, "A"));
+    all_give_back(e);
 }
 
 int main(void)
 {
     unit_begin("awaited");
-    ADD(an_owner_that_was_noted_is_found_and_no_other);
-    ADD(nobody_is_waited_for_by_no_name);
-    ADD(an_owner_is_found_for_as_long_as_promised_and_not_for_ever);
-    ADD(all_are_waited_for_while_a_request_of_many_objects_waits);
-    ADD(a_time_that_is_far_ahead_or_a_half_that_is_none_mend_themselves);
-    ADD(of_10000_owners_few_others_are_taken_for_one);
     ADD(who_holds_what_a_request_queues_for_is_waited_for_from_then_on);
+    ADD(a_lock_that_many_wait_for_is_counted_once);
+    ADD(an_owner_of_two_such_locks_is_waited_for_until_both_are_given_back);
     ADD(who_is_granted_is_waited_for_by_those_behind_it);
     ADD(who_takes_more_past_those_who_wait_is_waited_for);
-    ADD(who_changes_the_mode_of_what_others_wait_for_is_waited_for);
-    ADD(a_request_of_many_objects_that_queues_waits_for_anybody);
-    ADD(who_waits_says_so_again_at_each_of_its_looks);
+    ADD(a_request_in_the_way_is_no_lock_that_is_waited_for);
+    ADD(who_promotes_in_the_way_of_those_who_wait_is_waited_for);
+    ADD(while_a_request_of_many_objects_waits_it_is_counted);
+    ADD(who_died_is_waited_for_no_longer);
     return unit_end();
 }

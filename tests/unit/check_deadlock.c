@@ -249,6 +249,20 @@ TEST(the_graph_of_many_is_whole)
     enq_close(e);
 }
 
+TEST(the_graph_shows_those_before_one_in_a_queue_too)
+{
+    struct enq_edge edges[4];
+    struct enq *e = unit_open();
+    size_t total;
+
+    takes(e, "A", "k", ENQ_MODE_X);
+    waits(e, "B", "k");
+    waits(e, "C", "k");
+    want(ENQ_OK, enq_graph(e, edges, LENGTH(edges), &total));
+    ck_assert_uint_eq(total, 3); /* B waits for A; C for A, and for B */
+    enq_close(e);
+}
+
 /* --- the youngest --- */
 
 /* As those would find it that sleep in it. */
@@ -435,8 +449,9 @@ TEST(a_cycle_that_ends_in_the_moment_of_its_refusal_is_none)
     enq_close(scene.e);
 }
 
-/* By their owners, and by the gates of their names. */
-static uint64_t owners_that_wait(struct enq *e)
+/* Requests, by their owners and by the gates of their names; and locks that are
+   waited for. */
+static void are_counted(struct enq *e, uint64_t requests, uint64_t locks)
 {
     uint64_t n = 0, queued = 0;
 
@@ -444,8 +459,8 @@ static uint64_t owners_that_wait(struct enq *e)
         n += shm_load(&e->map->owners[i]) & 0xffff;
     for (unsigned i = 0; i < GATES; i++)
         queued += shm_load(&e->map->gates[i].n_queued);
-    ck_assert_uint_eq(n, queued);
-    return queued;
+    ck_assert_uint_eq(queued, requests);
+    ck_assert_uint_eq(n, requests + locks);
 }
 
 static int takes_a_and_is_killed(void *arg)
@@ -491,19 +506,20 @@ TEST(owners_that_wait_no_longer_are_counted_no_longer)
 
     want(ENQ_PENDING, start_as(e, "A", "a", &granted));
     want(ENQ_PENDING, start_as(e, "B", "a", &cancelled));
-    ck_assert_uint_eq(owners_that_wait(e), 2);
+    are_counted(e, 2, 1);
     want(ENQ_TIMEDOUT,
         enq_lock(e,
             ENQ_REQ(.name = "n", .key = {"@"}, .mode = ENQ_MODE_S, .owner = "C",
                 .wait_ms = 10),
             &g));
-    ck_assert_uint_eq(owners_that_wait(e), 2);
+    are_counted(e, 2, 1);
     want(ENQ_OK, enq_cancel(e, cancelled));
-    ck_assert_uint_eq(owners_that_wait(e), 1);
+    are_counted(e, 1, 1);
     told_unlock(other, &held);
     told_result(e, cancelled, ENQ_CANCELLED);
-    told_result(e, granted, ENQ_OK);
-    ck_assert_uint_eq(owners_that_wait(e), 0);
+    g = told_result(e, granted, ENQ_OK).grant;
+    told_unlock(e, &g);
+    are_counted(e, 0, 0);
     enq_close(e);
     enq_close(other);
 }
@@ -549,6 +565,7 @@ int main(void)
     ADD(a_cycle_through_a_generic_request_that_only_waits_is_seen);
     ADD(a_cycle_through_one_who_asks_not_to_look_is_seen);
     ADD(the_graph_of_many_is_whole);
+    ADD(the_graph_shows_those_before_one_in_a_queue_too);
     ADD(a_graph_that_had_no_memory_for_one_who_waits_is_not_passed_for_whole);
     ADD(the_youngest_of_a_cycle_is_the_one_who_came_last);
     ADD(who_waits_is_refused_for_a_cycle_that_stays_and_not_for_two_after_another);

@@ -66,6 +66,53 @@ TEST(what_the_last_of_a_queue_holds_is_in_the_way_of_those_before_it)
     enq_close(e);
 }
 
+/* Of those ahead V is in A's way, whom U is in the way of, and A in U's. */
+TEST(what_an_owner_holds_is_in_the_way_of_those_ahead_of_it)
+{
+    struct enq *e = open_strict();
+
+    takes(e, "A", "n", "k", ENQ_MODE_S);
+    takes(e, "D", "n", "k", ENQ_MODE_S);
+    waits(e, "U", "n", "k", ENQ_MODE_X);
+    waits(e, "V", "n", "k", ENQ_MODE_S);
+    want(ENQ_DEADLOCK, asks(e, "A", "n", "k", ENQ_MODE_X));
+    enq_close(e);
+}
+
+/* What H holds is in the way of W. */
+TEST(a_reader_waits_for_other_readers_only_behind_a_writer)
+{
+    struct enq *e = open_strict();
+
+    takes(e, "R", "n", "m", ENQ_MODE_X);
+    takes(e, "H", "n", "k", ENQ_MODE_S);
+    waits(e, "W", "n", "k", ENQ_MODE_X);
+    waits(e, "H", "n", "m", ENQ_MODE_X);
+    want(ENQ_DEADLOCK, asks(e, "R", "n", "k", ENQ_MODE_S));
+    enq_close(e);
+}
+
+/* V, which has come first, waits for "x", which H has. */
+TEST(a_writer_behind_a_set_waits_for_what_that_waits_for_elsewhere)
+{
+    const struct enq_req *both[] = {
+        ENQ_REQ(.name = "n", .key = {"k"}, .mode = ENQ_MODE_X, .owner = "V",
+            .wait_ms = ENQ_FOREVER),
+        ENQ_REQ(.name = "n", .key = {"x"}, .mode = ENQ_MODE_X, .owner = "V",
+            .wait_ms = ENQ_FOREVER),
+    };
+    struct enq *e = open_strict();
+    struct enq_grant grants[2];
+    uint64_t ticket;
+
+    takes(e, "A", "n", "m", ENQ_MODE_X);
+    takes(e, "H", "n", "x", ENQ_MODE_X);
+    waits(e, "H", "n", "m", ENQ_MODE_X);
+    want(ENQ_PENDING, enq_start_set(e, both, 2, grants, &ticket));
+    want(ENQ_DEADLOCK, asks(e, "A", "n", "k", ENQ_MODE_X));
+    enq_close(e);
+}
+
 /* E is between A's two requests and waits for nobody but A and those before;
    what E holds is in the way of A's first one only. */
 TEST(an_earlier_request_of_the_last_ones_owner_is_in_the_way_of_those_between)
@@ -317,6 +364,9 @@ int main(void)
 {
     unit_begin("search");
     ADD(what_the_last_of_a_queue_holds_is_in_the_way_of_those_before_it);
+    ADD(what_an_owner_holds_is_in_the_way_of_those_ahead_of_it);
+    ADD(a_reader_waits_for_other_readers_only_behind_a_writer);
+    ADD(a_writer_behind_a_set_waits_for_what_that_waits_for_elsewhere);
     ADD(an_earlier_request_of_the_last_ones_owner_is_in_the_way_of_those_between);
     ADD(whom_the_last_of_a_queue_may_pass_the_others_wait_for);
     ADD(the_request_that_asks_is_in_the_way_of_those_before_its_owners_next);
