@@ -6,9 +6,9 @@
  * is stored nowhere. Which requests wait, and whose they are, is collected in
  * the beginning; a key that one waits for is read when the search comes to it,
  * under its latches, and once: all that overlaps it is copied, which is one
- * site. So a search costs what it comes to, and not what waits elsewhere; and a
- * site costs what waits and what is held there, and not the edges, which are
- * the square of a queue. What the search keeps is a private copy: nothing here
+ * site, or, where that is enough, what is held. So a search costs what it comes
+ * to, and not what waits elsewhere; and a site costs what waits and what is held
+ * there, and not the edges, which are the square of a queue. What the search keeps is a private copy: nothing here
  * is derived, and a thread that dies in a search leaves nothing to recover but
  * a published handle (thread_slot.waiting), which names nothing as soon as its
  * request is gone.
