@@ -364,8 +364,9 @@ const struct row rows[] = {
         come_and_give_up, 100, 500, 0},
     {"a hand-over of X in a queue", hold_x_before_a_queue, hand_over_x, 100,
         500, 0},
+    /* its owner is taken for one that waits in one run of some 200 */
     {"a hand-over of E in a queue", hold_e_before_a_queue, hand_over_e, 100,
-        500, 1000},
+        1e6, 1000},
     /* of 3,000 owners that do not wait one is taken for one of 100,000 */
     {"a hand-over of E among owners that wait", hold_e_before_a_queue,
         hand_over_e, 3000, 1e6, 0},
