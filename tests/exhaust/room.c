@@ -455,7 +455,7 @@ static void over_in_each_size(void)
 
 /* --- slots of the dead --- */
 
-#define CREW 16 /* a page of session slots, two of thread slots */
+#define CREW 32 /* two pages of session slots, five of thread slots */
 
 static void come_and_stay(void *arg)
 {

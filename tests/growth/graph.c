@@ -98,6 +98,14 @@ void look_for_a_cycle(struct beside *b, unsigned unused)
         abort();
 }
 
+/* Whom not all that is held is in the way of: the queue is read. */
+void look_as_a_reader(struct beside *b, unsigned unused)
+{
+    (void)unused;
+    if (ask(b, "shared", ENQ_MODE_S, "last", 0) != ENQ_PENDING)
+        abort();
+}
+
 void come_behind_one_who_waits(struct beside *b, unsigned i)
 {
     if (ask(b, "shared", ENQ_MODE_X, name_of(b->n + i), 0) != ENQ_PENDING)

@@ -80,6 +80,7 @@ void queue_of_readers_and_writers(struct beside *b);
 void hold_what_those_in_another_queue_want(struct beside *b);
 void hold_what_those_who_wait_for_many_want(struct beside *b);
 void look_for_a_cycle(struct beside *b, unsigned unused);
+void look_as_a_reader(struct beside *b, unsigned unused);
 void come_behind_one_who_waits(struct beside *b, unsigned i);
 void share_and_wait_for_more(struct beside *b);
 void find_a_cycle(struct beside *b, unsigned unused);

@@ -395,6 +395,8 @@ const struct row rows[] = {
         look_for_a_cycle, 9, 0, 0},
     {"a search behind readers and writers", queue_of_readers_and_writers,
         look_for_a_cycle, 9, 0, 0},
+    {"a reader's search behind readers and writers",
+        queue_of_readers_and_writers, look_as_a_reader, 15, 0, 0},
     {"a search that comes to each of a queue by its lock",
         hold_what_those_in_another_queue_want, look_for_a_cycle, 26, 0, 0},
     {"the same, where that queue waits for as many",

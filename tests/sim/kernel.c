@@ -20,7 +20,6 @@
 
 #define COARSE_NS (4 * NS_PER_MS)
 #define CPUS 2
-#define SLOT_BYTES 256u /* of a thread, or a session */
 
 /* Seen by the linker as the library's own: --wrap in build.mk. */
 int __real_fcntl(int fd, int command, ...);
@@ -254,6 +253,17 @@ static void mark(const struct proc *p, uint32_t *word)
         wake_some(word, 1);
 }
 
+/* Of a thread, or of a session. */
+static uintptr_t slot_of(const struct map *map, const struct process *who)
+{
+    uint64_t at = (uint64_t)((const char *)who - (const char *)map->h);
+    uint64_t from = at < SEG_SESSIONS ? SEG_THREADS : SEG_SESSIONS;
+    uint64_t bytes = at < SEG_SESSIONS ? sizeof(struct thread_slot)
+                                       : sizeof(struct session_slot);
+
+    return (uintptr_t)map->h + from + (at - from) / bytes * bytes;
+}
+
 /*
  * Whose slot is it? A slot begins with the life mutex. The kernel knows when
  * the last thread of a process can do nothing any more, whatever it has marked
@@ -261,10 +271,9 @@ static void mark(const struct proc *p, uint32_t *word)
  */
 static bool ended(const struct map *map, const struct process *who)
 {
-    uintptr_t slot = (uintptr_t)who & ~(uintptr_t)(SLOT_BYTES - 1);
+    uintptr_t slot = slot_of(map, who);
     bool found = false;
 
-    (void)map;
     kernel_point();
     for (unsigned i = 0; i < sim.n_procs; i++) {
         const struct proc *p = &sim.procs[i];
