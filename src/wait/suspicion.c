@@ -52,6 +52,13 @@ static int64_t again_ns(unsigned ahead)
     return AGAIN_NS * (ahead < AHEAD_MANY ? ahead : AHEAD_MANY) / AHEAD_FEW;
 }
 
+/* Another may have used up the time just before: then it tries once more soon,
+   and not always soon, where many do. */
+static int64_t pause_ns(const struct suspicion *x, unsigned ahead)
+{
+    return x->old ? SUSPECT_NS : again_ns(ahead) / (x->put_off ? 16 : 1);
+}
+
 /* The first look, one that it was told to make, and the second at a cycle are
    made at once; another only if there is time for it. */
 static int find(struct suspicion *x, struct session *s, struct thread *t,
@@ -62,6 +69,7 @@ static int find(struct suspicion *x, struct session *s, struct thread *t,
 
     x->looked = true;
     *found = (struct cycle){0};
+    x->put_off = again && !x->put_off && ahead_ns(s->map, now) > 0;
     if (again && ahead_ns(s->map, now) > 0)
         return 0;
     rc = cycle_find(s, t, waiter, newcomer, found);
@@ -98,7 +106,7 @@ int suspicion_look(struct suspicion *x, struct session *s, struct thread *t,
         return rc;
     x->latest = found.latest;
     x->old = rc == ENQ_DEADLOCK;
-    x->next = mono_add_ns(now, x->old ? SUSPECT_NS : again_ns(ahead));
+    x->next = mono_add_ns(now, pause_ns(x, ahead));
     *until = mono_min(*until, x->next);
     return rc == 0 || rc == ENQ_DEADLOCK ? ENQ_PENDING : rc;
 }

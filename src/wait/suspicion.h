@@ -30,6 +30,7 @@
 struct suspicion {
     bool wanted;     /* cycles are looked for at all */
     bool looked;     /* has looked once, or was told to */
+    bool put_off;    /* there was no time for its last look */
     bool old;        /* one was found, whose youngest request is another's: */
     uint64_t latest; /* the ticket of that */
     mono_t next;

@@ -336,22 +336,44 @@ static uint64_t starts(struct enq *e, const char *owner, const char *field,
 }
 
 /* Nobody waits for a lock of A, which has none: B waits behind A's request, for
-   no lock of "k", and H for a lock of B. */
-TEST(
-    a_cycle_by_a_place_in_a_queue_is_seen_in_time_if_its_youngest_does_not_look)
+   no lock of "k", and H for a lock of B. Neither of these looks. */
+static uint64_t waits_in_a_cycle_by_its_place(struct enq *e)
 {
-    struct enq *e;
     uint64_t a;
 
-    unit_with_ticks();
-    e = open_strict();
     told_lock_req(e,
         ENQ_REQ(.name = "n", .key = {"k"}, .mode = ENQ_MODE_S, .owner = "H"));
     takes(e, "B", "m");
     a = starts(e, "A", "k", ENQ_MODE_X, 0);
     starts(e, "H", "m", ENQ_MODE_X, ENQ_NO_DEADLOCK);
     starts(e, "B", "k", ENQ_MODE_S, ENQ_NO_DEADLOCK);
-    ends(e, a, ENQ_DEADLOCK);
+    return a;
+}
+
+TEST(
+    a_cycle_by_a_place_in_a_queue_is_seen_in_time_if_its_youngest_does_not_look)
+{
+    struct enq *e;
+
+    unit_with_ticks();
+    e = open_strict();
+    ends(e, waits_in_a_cycle_by_its_place(e), ENQ_DEADLOCK);
+    enq_close(e);
+}
+
+/* Others have used up the time for searches just when its second comes. */
+TEST(a_look_for_which_there_was_no_time_is_made_soon_after)
+{
+    struct enq *e;
+    struct clock begin;
+
+    unit_with_ticks();
+    e = open_strict();
+    begin = now();
+    shm_store(&e->map->h->searched_ns, sys.now().ns + NS_PER_S * 21 / 20);
+    ends(e, waits_in_a_cycle_by_its_place(e), ENQ_DEADLOCK);
+    ck_assert_int_le(unit_now_ms() - begin.begin,
+        1800 + test_starved_ms() - begin.starved);
     enq_close(e);
 }
 
@@ -430,6 +452,7 @@ int main(void)
     ADD(a_set_that_a_thread_waits_for_closes_a_cycle);
     ADD(a_cycle_whose_grantee_is_stopped_is_seen_by_the_others_in_time);
     ADD(a_cycle_by_a_place_in_a_queue_is_seen_in_time_if_its_youngest_does_not_look);
+    ADD(a_look_for_which_there_was_no_time_is_made_soon_after);
     ADD(searches_after_grants_end_with_their_part_of_the_time);
     ADD(a_search_after_a_grant_is_paid_for);
     ADD_LOOP(a_damaged_account_of_searches_stops_none, 3);
