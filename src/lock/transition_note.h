@@ -23,8 +23,8 @@
 #include "store/notify.h"
 
 /* A request has queued: the owners of what is in its way are waited for, and the
-   sessions that hold it, and listen, are to hear of it. Under the scope. Partner of `listeners` and `listens`:
-   lock_event_listen(). Faults: ENQ_ECORRUPT. */
+   sessions that hold it, and listen, are to hear of it. Under the scope. Partner
+   of `listeners` and `listens`: lock_event_listen(). Faults: ENQ_ECORRUPT. */
 int transition_note_asked(struct scope *s, const struct ask *ask);
 
 /* The owner of this held lock is waited for (store/owners.h). */

@@ -184,23 +184,6 @@ static int read_held(struct wait_graph *g, enq_handle handle, struct reading *r,
     return rc;
 }
 
-static struct own own_at(const struct wait_graph *g, uint32_t site,
-    uint64_t owner)
-{
-    const struct site *p = &g->sites[site];
-    struct own own = {0, 0};
-
-    if (owner == 0)
-        return own;
-    for (uint32_t i = p->begin; i < p->end; i++)
-        if (g->sights[i].owner == owner) {
-            unsigned mode = 1u << STATE_MODE(g->sights[i].state) % MODES;
-
-            *(sight_waits(&g->sights[i]) ? &own.asked : &own.held) |= mode;
-        }
-    return own;
-}
-
 /* The waiters of this key need not be read again. Others that overlap it have
    keys of their own, as have the members of a set. */
 static void note_waiters(struct wait_graph *g, uint32_t site)
@@ -241,12 +224,14 @@ static void add_site(struct wait_graph *g, uint32_t begin, uint64_t hash)
         g->no_memory = true;
         return;
     }
-    g->sites[g->n_sites++] =
-        (struct site){.begin = begin, .end = g->n_sights, .simple = hash != 0};
+    g->sites[g->n_sites++] = (struct site){.begin = begin,
+        .end = g->n_sights,
+        .simple = hash != 0,
+        .plain = hash != 0};
 }
 
-/* True: that is all that the search needs of this request. What its own owner
-   holds is in the way of those ahead of it, and not in its own. */
+/* True: that is all that the search needs of this request, so far as its owner
+   holds nothing here (edges_begin()). */
 static bool read_plain(struct wait_graph *g, uint32_t node)
 {
     struct pin pin;
@@ -270,8 +255,8 @@ static bool read_plain(struct wait_graph *g, uint32_t node)
         site = g->n_sites;
         add_site(g, begin, r.key.hash);
     }
-    if (g->no_memory || own_at(g, site, g->sights[begin].owner).held != 0)
-        return g->no_memory;
+    if (g->no_memory)
+        return true;
     g->nodes[node].sight = begin;
     g->nodes[node].site = site;
     return true;
@@ -396,6 +381,25 @@ void wait_graph_free(struct wait_graph *g)
 
 /* --- what is in the way of one request --- */
 
+static struct own own_at(const struct wait_graph *g, uint32_t site,
+    uint64_t owner)
+{
+    const struct site *p = &g->sites[site];
+    struct own own = {0, 0};
+
+    if (owner == 0)
+        return own;
+    for (uint32_t i = p->begin; i < p->end; i++) {
+        visit(VISIT_EDGE);
+        if (g->sights[i].owner == owner) {
+            unsigned mode = 1u << STATE_MODE(g->sights[i].state) % MODES;
+
+            *(sight_waits(&g->sights[i]) ? &own.asked : &own.held) |= mode;
+        }
+    }
+    return own;
+}
+
 /* What this owner holds where that request waits. */
 static unsigned held_where(struct wait_graph *g, const struct sight *waiter,
     uint64_t owner)
@@ -450,12 +454,37 @@ static bool is_in_the_way(const struct edges *x, const struct sight *b)
         !(sight_waits(b) && is_excused(x, b));
 }
 
+/* The whole queue after all, in which the search has been as far as it was in
+   what is held. One that has left it keeps the edges that it had. */
+static void read_rest(struct wait_graph *g, uint32_t node)
+{
+    struct node had = g->nodes[node];
+
+    g->nodes[node].sight = GRAPH_NONE;
+    read_whole(g, had.handle);
+    if (g->nodes[node].sight == GRAPH_NONE) {
+        g->nodes[node].sight = had.sight;
+        g->nodes[node].site = had.site;
+    } else {
+        graph_site(g, node)->reach = g->sites[had.site].reach;
+    }
+}
+
+/* What its own owner holds is in the way of those ahead of it, and not in its
+   own: then these count. Asked here, of what the search goes on from, and not
+   of all that it reads: of a queue that is the last. */
 void edges_begin(struct edges *x, struct wait_graph *g, uint32_t node)
 {
+    uint64_t owner = graph_sight(g, node)->owner;
     const struct site *site = graph_site(g, node);
+    struct own own = own_at(g, g->nodes[node].site, owner);
 
-    *x = (struct edges){g, node, site->begin, site->end,
-        own_at(g, g->nodes[node].site, graph_sight(g, node)->owner)};
+    if (own.held != 0 && site->plain) {
+        read_rest(g, node);
+        site = graph_site(g, node);
+        own = own_at(g, g->nodes[node].site, owner);
+    }
+    *x = (struct edges){g, node, site->begin, site->end, own};
 }
 
 uint32_t edges_next(struct edges *x)

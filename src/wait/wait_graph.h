@@ -58,6 +58,7 @@ struct reach {
 struct site {
     uint32_t begin, end;
     bool simple; /* what waits here has this key, and is of no lock set */
+    bool plain;  /* of a queue, what is held */
     struct reach reach;
 };
 

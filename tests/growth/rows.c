@@ -402,7 +402,7 @@ const struct row rows[] = {
     {"the same, where that queue waits for as many",
         hold_what_those_who_wait_for_many_want, look_for_a_cycle, 46, 0, 0},
     {"a search among readers who want to write", share_and_wait_for_more,
-        find_a_cycle, 47, 0, 0},
+        find_a_cycle, 55, 0, 0},
 #ifdef ENQ_POINTS
     {"a pair after a death inside the bucket's latch", hold_others,
         lock_after_a_death_inside, 20, 1000, 0},
