@@ -199,6 +199,7 @@ enum stage {
     STAGE_TIGHT,   /* a page for each of the cast, and none more */
     STAGE_FRESH,   /* nothing was ever locked in it; for one death */
     STAGE_BUCKETS, /* one shard is about to need more buckets; for one death */
+    STAGE_TIGHT_ONCE, /* as STAGE_TIGHT; for one death, as it takes all room */
 };
 
 struct state {

@@ -27,6 +27,7 @@ static const uint32_t slots_of[] = {
     [STAGE_TIGHT] = 7 * SMALL_PER_PAGE,
     [STAGE_FRESH] = 420,
     [STAGE_BUCKETS] = 4200,
+    [STAGE_TIGHT_ONCE] = 7 * SMALL_PER_PAGE,
 };
 
 static bool start_crew(struct scene *s)

@@ -107,7 +107,7 @@ static const struct op ops[] = {
     {"many-given-back", "70+Ob", "-0;-1;-2", "", "e", "", 0, 0, STAGE_USUAL},
     {"table-full", "21+Ob", "+Ob", "", "e", "", 0, 0, STAGE_TIGHT},
     {"table-full-large", "21+Ob", "+ObL", "", "e", "", 0, 0, STAGE_TIGHT},
-    {"convert-to-large", "Z", "15+ObL", "", "p", "", 0, 0, STAGE_TIGHT},
+    {"convert-to-large", "Z", "15+ObL", "", "p", "", 0, 0, STAGE_TIGHT_ONCE},
     {"convert-to-small", "Z", "+Ob", "", "P", "", 0, 0, STAGE_TIGHT},
     {"harvest", "t", "+Oa", "", "e", "", 0, 0, STAGE_USUAL},
     {"give-room", "21+Ob;-0;-1;-2", "g;+Oc;g", "", "eg", "", 0, 0, STAGE_USUAL},
