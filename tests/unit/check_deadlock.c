@@ -95,16 +95,21 @@ TEST(a_waiter_that_may_be_overtaken_closes_no_cycle)
 /* In all of these an owner that waits for Z is in the way: there is a reason to
    search. */
 
+/* B has a lock that is waited for, or it would not search; C reads, or B's first
+   request would not be visited: all who want to write wait for what is held. */
 TEST(a_request_behind_another_of_its_owner_closes_no_cycle)
 {
     struct enq *e = unit_open();
 
     takes(e, "Z", "z", ENQ_MODE_X);
-    takes(e, "A", "a", ENQ_MODE_X);
+    takes(e, "A", "a", ENQ_MODE_S);
     takes(e, "C", "c", ENQ_MODE_X);
+    takes(e, "B", "b", ENQ_MODE_X);
+    waits(e, "D", "b");
     waits(e, "A", "z");
     waits(e, "B", "a");
-    waits(e, "C", "a");
+    usleep(10000); /* until nobody else may overtake it any more */
+    want(ENQ_PENDING, start_wide(e, "C", KEY("a"), ENQ_MODE_S));
     waits(e, "B", "a");
     waits(e, "B", "c");
     enq_close(e);
