@@ -143,6 +143,7 @@ unsigned reap_dead(struct session *s, struct thread *t)
     unsigned n = 0;
 
     enq_assert(t->n_held == 0);
+    ENQ_POINT("reap.looks");
     /* threads first: one may have died inside a latch, or before its session
        began */
     if (any_dead_thread(map) && recover_noted(map, t) != 0)

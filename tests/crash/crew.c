@@ -138,11 +138,23 @@ static void (*report_death)(struct session *s);
 
 /* A victim is to meet what another has left half done: it may go first. But
    not for ever, as it may wait for a word that we hold. */
+static void let_go_first(struct box *box)
+{
+    if (load(&box->recoverer) != 0)
+        word_wait(&box->recoverer, 1, DEFER_NS);
+}
+
 static int polite_recover(struct map *map, struct thread *me)
 {
-    if (load(&polite_box->recoverer) != 0)
-        word_wait(&polite_box->recoverer, 1, DEFER_NS);
+    let_go_first(polite_box);
     return recover(map, me);
+}
+
+/* Helpers are woken by a death and would find it first, a victim's own, too. */
+static void polite_point(const struct point *p)
+{
+    if (p->name[0] == 'r' && strcmp(p->name, "reap.looks") == 0)
+        let_go_first(polite_box);
 }
 
 static void polite_report(struct session *s)
@@ -155,6 +167,7 @@ void polite(struct box *box)
 {
     polite_box = box;
     hooks.recover = polite_recover;
+    point_hook = polite_point;
     if (hooks.report_death != polite_report)
         report_death = hooks.report_death;
     store(&hooks.report_death, polite_report);
@@ -247,6 +260,7 @@ static void see_queued(const struct point *p)
 {
     struct waiter *w = this_waiter;
 
+    polite_point(p);
     if (w == NULL || load(&w->phase) != WAITER_ASKS || p->name[0] != 'l' ||
         strcmp(p->name, "lock.queued") != 0)
         return;
@@ -340,8 +354,10 @@ static void count_pass(const struct point *p)
 {
     uint32_t pass;
 
-    if (!is_main && !me->all_threads)
+    if (!is_main && !me->all_threads) {
+        polite_point(p);
         return;
+    }
     pass = bump(&me->passes);
     me->trace[pass % POINTS_MAX] = (uint16_t)point_number(p);
     if (p->name[0] == 'l' && strcmp(p->name, "lock.queued") == 0) {
@@ -361,6 +377,8 @@ static __attribute__((noreturn)) void victim_main(const char *prepare,
     int rc = 0;
 
     a = (struct actor){.box = my_box, .patient = true, .owner = me->owner};
+    polite_box = my_box;
+    point_hook = polite_point;
     if (run[0] != 'O')
         rc = script_open(&a, my_box->space);
     if (rc == 0)

@@ -158,29 +158,35 @@ static bool enough(struct work *w)
     return w->cut;
 }
 
+static void print_places(const struct box *box, unsigned victims)
+{
+    for (unsigned i = 0; i < victims; i++)
+        printf("%s%s", i == 0 ? " (" : ", ",
+            box->victims[i].at == NULL ? "lives" : box->victims[i].at->name);
+    printf(")");
+}
+
 static void play_once(struct work *w)
 {
     struct box *box = w->scene->box;
-    const struct point *at[VICTIMS] = {NULL};
 
     for (unsigned i = 0; i < VICTIMS; i++)
         box->victims[i].at = NULL;
     if (play(w->scene, &w->plan)) {
         if (box->victims[0].at != NULL && box->victims[1].at != NULL)
             __atomic_add_fetch(&tally->pairs, 1, __ATOMIC_RELAXED);
-        if (options.verbose)
-            printf("fine: %s, %u passes\n", box->story,
-                box->victims[w->plan.victims - 1].passes);
+        if (!options.verbose)
+            return;
+        printf("fine: %s", box->story);
+        print_places(box, w->plan.victims);
+        printf(", %u passes\n", box->victims[w->plan.victims - 1].passes);
         return;
     }
     w->faults++;
     __atomic_add_fetch(&tally->faults[box->fault], 1, __ATOMIC_RELAXED);
-    for (unsigned i = 0; i < VICTIMS; i++)
-        at[i] = box->victims[i].at;
-    printf("FAIL %s (%s", box->story, at[0] == NULL ? "lives" : at[0]->name);
-    for (unsigned i = 1; i < w->plan.victims; i++)
-        printf(", %s", at[i] == NULL ? "lives" : at[i]->name);
-    printf("): %s\n", box->complaint);
+    printf("FAIL %s", box->story);
+    print_places(box, w->plan.victims);
+    printf(": %s\n", box->complaint);
     fflush(stdout);
 }
 
@@ -322,13 +328,13 @@ static bool is_wanted(const struct series *s)
 }
 
 /* Those of two that die take four fifths of the time, and two states of an
-   operation are much alike: each has its turn in every second round, and a run
+   operation are much alike: each has its turn in every fourth round, and a run
    of one round begins where chance wants. But those that look at a whole name
    are few, and they alone die with a shard's latch. */
 static bool is_its_turn(const struct series *s, uint32_t i, uint64_t seed)
 {
     return s->rescue == NULL || options.share == 0 || !is_whole() ||
-        (i + seed) % 2 == 0 || strstr(s->op->name, "-wide") != NULL;
+        (i + seed) % 4 == 0 || strstr(s->op->name, "-wide") != NULL;
 }
 
 bool is_replay(void)
