@@ -1,6 +1,6 @@
 /*
  * scale.c - libenq's acts beside what there is a lot of: holders of one key,
- * one's own locks on it, names of others, a full table.
+ * one's own locks on it, names of others, a full table, processes.
  */
 #include "enq/seat.h"
 
@@ -118,4 +118,51 @@ int enq_full_batch(struct seat *s, uint32_t n)
 int enq_full_once(struct seat *s)
 {
     return enq_full_batch(s, 1);
+}
+
+/* Processes ---------------------------------------------------------------- */
+
+int enq_take_own(struct seat *s)
+{
+    struct mine *m = s->mine;
+
+    enq_field_set(m->field, seat_own_key(s));
+    return enq_take(s);
+}
+
+int enq_pool_batch(struct seat *s, uint32_t n)
+{
+    struct mine *m = s->mine;
+
+    for (uint32_t i = 0; i < n; i++) {
+        enq_field_set(m->field, seat_own_key(s));
+        int rc = enq_lock(m->e, &m->req, &m->grant);
+        if (rc != ENQ_OK)
+            return enq_failed(s, "enq_lock", rc);
+        rc = enq_unlock(m->e, m->grant.handle, m->grant.token);
+        if (rc != ENQ_OK)
+            return enq_failed(s, "enq_unlock", rc);
+    }
+    return 0;
+}
+
+/* What a latch of one place costs all, if its holder is switched off in it. */
+int enq_pool_shared(struct seat *s, uint32_t n)
+{
+    enum { ONE_IN = 100 };
+    struct mine *m = s->mine;
+    int rc = 0;
+
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        if (s->turn % ONE_IN != 0) {
+            rc = enq_pool_batch(s, 1);
+            continue;
+        }
+        s->turn++;
+        snprintf(m->field, sizeof(m->field), "of all");
+        m->req.mode = ENQ_MODE_S;
+        rc = enq_pair_batch(s, 1);
+        m->req.mode = ENQ_MODE_E;
+    }
+    return rc;
 }

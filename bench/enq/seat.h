@@ -46,6 +46,7 @@ int enq_prepare_waiting(struct seat *s);
 int enq_take_guarded(struct seat *s);
 int enq_fight_batch(struct seat *s, uint32_t n);
 int enq_hold_many(struct seat *s);
+void enq_field_set(char *field, uint32_t key);
 void enq_field_random(struct seat *s, char *field);
 int enq_refused_as(struct seat *s, uint32_t n, int why);
 int enq_refuse_batch(struct seat *s, uint32_t n);
@@ -114,6 +115,9 @@ int enq_list_one_once(struct seat *s);
 int enq_prepare_full(struct seat *s);
 int enq_full_batch(struct seat *s, uint32_t n);
 int enq_full_once(struct seat *s);
+int enq_take_own(struct seat *s);
+int enq_pool_batch(struct seat *s, uint32_t n);
+int enq_pool_shared(struct seat *s, uint32_t n);
 
 /* set.c: several locks as one. */
 int enq_prepare_set(struct seat *s);

@@ -232,7 +232,7 @@ static int valid_once(struct seat *s)
 
 /* Eight digits in place: cheaper than a format, and without a cache miss of
    our own, which a table of ready-made keys would have. */
-static void field_set(char *field, uint32_t key)
+void enq_field_set(char *field, uint32_t key)
 {
     for (int i = 7; i >= 0; i--, key >>= 4)
         field[i] = (char)('a' + (key & 15));
@@ -244,7 +244,7 @@ int enq_hold_many(struct seat *s)
     struct mine *m = s->mine;
 
     for (uint64_t i = 0; i < s->trial->held; i++) {
-        field_set(m->field, (uint32_t)i);
+        enq_field_set(m->field, (uint32_t)i);
         if (enq_take(s) != 0)
             return -1;
     }
@@ -256,7 +256,7 @@ void enq_field_random(struct seat *s, char *field)
 {
     uint64_t n = s->trial->held > 0 ? s->trial->held : 1;
 
-    field_set(field, (uint32_t)(n + seat_random(s) % n));
+    enq_field_set(field, (uint32_t)(n + seat_random(s) % n));
 }
 
 static int take_random(struct seat *s)
@@ -431,6 +431,9 @@ const struct subject subject_enq =
                 [WORK_FULL] =
                     {.prepare = enq_prepare_full,
                         ACT_PAIRS(enq_full_batch, enq_full_once, NULL)},
+                [WORK_POOL] =
+                    {ACT_PAIRS(enq_pool_batch, enq_take_own, enq_give),
+                        .base = enq_pool_shared},
                 [WORK_SET] =
                     {.prepare = enq_prepare_set,
                         ACT_PAIRS(enq_set_batch, enq_take_set, enq_give_set),

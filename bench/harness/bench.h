@@ -31,7 +31,8 @@
 #include <stdio.h>
 
 enum {
-    PROCS_MAX = 64,
+    PROCS_MAX = 2048,
+    POOL_KEYS = 1024, /* of each worker's own, in WORK_POOL */
     ROUNDS_MAX = 99,
     COUNT_MAX = 100000,
     LIST_MAX = 8, /* values of one --procs or --held */
@@ -76,6 +77,8 @@ enum work {
     WORK_LIST_ONE,   /* list a name with one lock beside trial->held others */
     WORK_IDS,        /* WORK_RANDOM with ids of our own; the base: without */
     WORK_FULL,       /* be refused by a full table of trial->held */
+    WORK_POOL,       /* pairs on POOL_KEYS of one's own, in turn; the base: one
+                        in a hundred is an S of a key of all */
     WORK_SET,        /* eight locks as one; the base: one after the other */
     WORK_REMOTE,     /* pairs over trial->count connections of one process */
     WORK_NPM,        /* pairs by npm's client, trial->count of them */
@@ -159,6 +162,7 @@ struct seat {
     struct guard *guard;
     struct slot *slot;
     uint64_t random;
+    uint32_t turn;  /* of seat_own_key() */
     uint32_t dwell; /* steps inside the guard, not 0 in a pass that proves */
     const _Atomic uint32_t *stop; /* not 0: the pass is over */
 };
@@ -195,6 +199,12 @@ static inline uint64_t seat_random(struct seat *s)
     s->random ^= s->random >> 7;
     s->random ^= s->random << 17;
     return s->random;
+}
+
+/* The next of one's own: POOL_KEYS, one after the other. */
+static inline uint32_t seat_own_key(struct seat *s)
+{
+    return s->index * POOL_KEYS + s->turn++ % POOL_KEYS;
 }
 
 /* Subjects ----------------------------------------------------------------- */

@@ -127,11 +127,15 @@ int crew_wait(struct crew *c, unsigned late_s)
 
     for (unsigned n = 0; n < c->workers;) {
         struct timespec tick = crew_in_ms(100);
-        if (bench_signal != 0 || lost_worker(c))
+        if (bench_signal != 0)
             return -1;
-        if (sem_clockwait(&c->page->done, CLOCK_MONOTONIC, &tick) == 0)
+        if (sem_clockwait(&c->page->done, CLOCK_MONOTONIC, &tick) == 0) {
             n++;
-        else if (now_ns() > late) {
+            continue;
+        }
+        if (lost_worker(c))
+            return -1;
+        if (now_ns() > late) {
             crew_complain("only %u workers are done, the others hang", n);
             return -1;
         }

@@ -26,6 +26,7 @@ enum {
     SPARE = 1000,
     PARTITIONS = 200,
     MUTEX_ALIGN = 64,
+    MUTEXES_EACH = 8, /* of a process */
     LOCK_BYTES_MAX = 500,
     FIXED_BYTES_MAX = 16 << 20,
 };
@@ -45,7 +46,7 @@ struct mine {
    more; where memory is measured, what is held and little more. */
 static u_int32_t room(const struct trial *t)
 {
-    u_int32_t n = (u_int32_t)t->held + SPARE;
+    u_int32_t n = (u_int32_t)t->held + SPARE + t->procs;
 
     return t->scenario->work == WORK_WEIGH ? n : n + n / 4;
 }
@@ -69,6 +70,10 @@ static int configure(DB_ENV *env, const struct trial *t)
     int rc = env->set_lk_partitions(env, PARTITIONS);
     if (rc == 0)
         rc = env->mutex_set_align(env, MUTEX_ALIGN);
+    if (rc == 0)
+        rc = env->mutex_set_increment(env, MUTEXES_EACH * t->procs);
+    if (rc == 0)
+        rc = env->set_memory_init(env, DB_MEM_LOCKER, t->procs + SPARE);
     if (rc == 0)
         rc = env->set_lk_tablesize(env, sparing ? n : 2 * n);
     if (rc == 0)
@@ -181,6 +186,8 @@ static void choose(struct seat *s, uint32_t key)
 PEER_LOOP(pair_batch, take, give)
 PEER_GUARDED(take_guarded, take)
 PEER_LOOP(fight_batch, take_guarded, give)
+PEER_OWN(take_own, choose, take)
+PEER_LOOP(pool_batch, take_own, give)
 PEER_RANDOM(take_random, choose, take)
 PEER_LOOP(random_batch, take_random, give)
 
@@ -241,7 +248,7 @@ const struct subject subject_bdb = {
     .declines = declines,
     SUBJECT_CALLS(arena_open, peer_dir_close, attach, detach),
     .acts = {PEER_ACT_PAIR, PEER_ACT_FIGHT, PEER_ACT_CUMULATE, PEER_ACT_SHARE,
-        PEER_ACT_REFUSE, PEER_ACT_RANDOM, PEER_ACT_MEMORY},
+        PEER_ACT_REFUSE, PEER_ACT_RANDOM, PEER_ACT_MEMORY, PEER_ACT_POOL},
 #else
     .missing = peer_missing,
 #endif

@@ -27,6 +27,8 @@ static uint64_t cells_of(const struct trial *t)
 
     if (t->scenario->work == WORK_DEATH)
         return n;
+    if (t->scenario->work == WORK_POOL)
+        return n * POOL_KEYS;
     return strcmp(t->scenario->keys, "one") == 0 ? 1 : n;
 }
 
@@ -209,6 +211,16 @@ static int random_batch(struct seat *s, uint32_t n)
     return 0;
 }
 
+static int take_own(struct seat *s)
+{
+    struct arena *a = s->arena;
+
+    s->mine = &a->cell[seat_own_key(s) % a->cells].mutex;
+    return take(s);
+}
+
+PEER_LOOP(pool_batch, take_own, give)
+
 const struct subject subject_mutex = {
     .name = "robust-mutex",
     .what = "a process-shared robust mutex for each key",
@@ -226,5 +238,6 @@ const struct subject subject_mutex = {
                 .release = give,
                 .hold = hold_victim},
             [WORK_RANDOM] = {ACT_PAIRS(random_batch, take_random, give)},
+            PEER_ACT_POOL,
         },
 };

@@ -93,6 +93,13 @@ static inline uint32_t peer_random(struct seat *s)
         return take(s);                                                        \
     }
 
+#define PEER_OWN(name, choose, take)                                           \
+    static int name(struct seat *s)                                            \
+    {                                                                          \
+        choose(s, seat_own_key(s));                                            \
+        return take(s);                                                        \
+    }
+
 /* A row of a peer's acts each, of functions that have these names. */
 #define PEER_ACT_PAIR [WORK_PAIR] = {ACT_PAIRS(pair_batch, take, give)}
 #define PEER_ACT_FIGHT                                                         \
@@ -106,6 +113,7 @@ static inline uint32_t peer_random(struct seat *s)
 #define PEER_ACT_RANDOM                                                        \
     [WORK_RANDOM] = {                                                          \
         .prepare = hold_many, ACT_PAIRS(random_batch, take_random, give)}
+#define PEER_ACT_POOL [WORK_POOL] = {ACT_PAIRS(pool_batch, take_own, give)}
 #define PEER_ACT_DEATH                                                         \
     [WORK_DEATH] = {.acquire = take, .release = give, .hold = hold}
 #define PEER_ACT_MEMORY                                                        \

@@ -19,6 +19,8 @@ uint64_t result_number(const struct result *r)
 {
     const struct trial *t = &r->trial;
 
+    if (t->scenario->work == WORK_POOL)
+        return t->procs;
     return t->scenario->n_count > 0 ? t->count : t->held;
 }
 

@@ -40,6 +40,8 @@ static const struct wanted panels[] = {
         "ns from holder to holder; threads that wait"},
     {"scale-sessions", "A pair against the number of sessions",
         "ns a pair; sessions, each with a lock"},
+    {"scale-procs", "A pair against the number of processes",
+        "ns a pair, all together; processes, each on keys of its own"},
     {"scale-generic", "A pair against the number of '@' locks of its name",
         "ns a pair; '@' locks held elsewhere that do not overlap"},
 };
