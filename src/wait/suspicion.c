@@ -3,6 +3,7 @@
  */
 #include "wait/suspicion.h"
 
+#include "base/hash.h"
 #include "lock/pin.h"
 #include "store/owners.h"
 
@@ -52,11 +53,23 @@ static int64_t again_ns(unsigned ahead)
     return AGAIN_NS * (ahead < AHEAD_MANY ? ahead : AHEAD_MANY) / AHEAD_FEW;
 }
 
-/* Another may have used up the time just before: then it tries once more soon,
-   and not always soon, where many do. */
-static int64_t pause_ns(const struct suspicion *x, unsigned ahead)
+/* Others have used up the time: then it tries again when that is paid for, and
+   not with all who were put off with it, as one of them would be the first
+   again. Nor always soon, where many do. */
+#define PUT_OFF_MOST 4
+
+static int64_t pause_ns(const struct suspicion *x, const struct map *map,
+    enq_handle waiter, mono_t now, unsigned ahead)
 {
-    return x->old ? SUSPECT_NS : again_ns(ahead) / (x->put_off ? 16 : 1);
+    int64_t again = again_ns(ahead), soon;
+
+    if (x->old)
+        return SUSPECT_NS;
+    if (x->put_off == 0)
+        return again;
+    soon = ahead_ns(map, now) +
+        (int64_t)(hash_dice(waiter, (uint64_t)now.ns) % ((uint64_t)again / 16));
+    return soon < again ? soon : again;
 }
 
 /* The first look, one that it was told to make, and the second at a cycle are
@@ -65,12 +78,13 @@ static int find(struct suspicion *x, struct session *s, struct thread *t,
     enq_handle waiter, mono_t now, struct cycle *found)
 {
     bool again = x->next.ns != 0 && !x->old, newcomer = !x->looked;
+    bool late = again && ahead_ns(s->map, now) > 0;
     int rc;
 
     x->looked = true;
     *found = (struct cycle){0};
-    x->put_off = again && !x->put_off && ahead_ns(s->map, now) > 0;
-    if (again && ahead_ns(s->map, now) > 0)
+    x->put_off = late && x->put_off < PUT_OFF_MOST ? x->put_off + 1 : 0;
+    if (late)
         return 0;
     rc = cycle_find(s, t, waiter, newcomer, found);
     if (again && found->cost > 0)
@@ -106,7 +120,7 @@ int suspicion_look(struct suspicion *x, struct session *s, struct thread *t,
         return rc;
     x->latest = found.latest;
     x->old = rc == ENQ_DEADLOCK;
-    x->next = mono_add_ns(now, pause_ns(x, ahead));
+    x->next = mono_add_ns(now, pause_ns(x, s->map, waiter, now, ahead));
     *until = mono_min(*until, x->next);
     return rc == 0 || rc == ENQ_DEADLOCK ? ENQ_PENDING : rc;
 }

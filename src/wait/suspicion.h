@@ -28,11 +28,11 @@
 #include "wait/cycle.h"
 
 struct suspicion {
-    bool wanted;     /* cycles are looked for at all */
-    bool looked;     /* has looked once, or was told to */
-    bool put_off;    /* there was no time for its last look */
-    bool old;        /* one was found, whose youngest request is another's: */
-    uint64_t latest; /* the ticket of that */
+    bool wanted;      /* cycles are looked for at all */
+    bool looked;      /* has looked once, or was told to */
+    unsigned put_off; /* for so many looks in turn there was no time */
+    bool old;         /* one was found, whose youngest request is another's: */
+    uint64_t latest;  /* the ticket of that */
     mono_t next;
 };
 

@@ -377,6 +377,37 @@ TEST(a_look_for_which_there_was_no_time_is_made_soon_after)
     enq_close(e);
 }
 
+/* Always a little ahead of the clock until then, from 0.9 s on. */
+static void *use_up_the_time(void *context)
+{
+    struct enq *e = context;
+    int64_t begin = sys.now().ns;
+
+    usleep(900 * 1000);
+    while (sys.now().ns - begin < NS_PER_S * 23 / 20) {
+        shm_store(&e->map->h->searched_ns, sys.now().ns + 20 * NS_PER_MS);
+        usleep(1000);
+    }
+    return NULL;
+}
+
+TEST(a_look_for_which_there_was_no_time_twice_is_made_soon_after)
+{
+    pthread_t others;
+    struct clock begin;
+    struct enq *e;
+
+    unit_with_ticks();
+    e = open_strict();
+    begin = now();
+    pthread_create(&others, NULL, use_up_the_time, e);
+    ends(e, waits_in_a_cycle_by_its_place(e), ENQ_DEADLOCK);
+    ck_assert_int_le(unit_now_ms() - begin.begin,
+        1800 + test_starved_ms() - begin.starved);
+    pthread_join(others, NULL);
+    enq_close(e);
+}
+
 /* --- what it costs --- */
 
 static void close_one(struct enq *e)
@@ -453,6 +484,7 @@ int main(void)
     ADD(a_cycle_whose_grantee_is_stopped_is_seen_by_the_others_in_time);
     ADD(a_cycle_by_a_place_in_a_queue_is_seen_in_time_if_its_youngest_does_not_look);
     ADD(a_look_for_which_there_was_no_time_is_made_soon_after);
+    ADD(a_look_for_which_there_was_no_time_twice_is_made_soon_after);
     ADD(searches_after_grants_end_with_their_part_of_the_time);
     ADD(a_search_after_a_grant_is_paid_for);
     ADD_LOOP(a_damaged_account_of_searches_stops_none, 3);

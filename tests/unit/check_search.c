@@ -93,6 +93,7 @@ TEST(a_reader_waits_for_other_readers_only_behind_a_writer)
 }
 
 /* V, which has come first, waits for "x", which H has. */
+/* And not only behind one of the first: 64 requests are read in one go. */
 TEST(a_writer_behind_a_set_waits_for_what_that_waits_for_elsewhere)
 {
     const struct enq_req *both[] = {
@@ -104,10 +105,16 @@ TEST(a_writer_behind_a_set_waits_for_what_that_waits_for_elsewhere)
     struct enq *e = open_strict();
     struct enq_grant grants[2];
     uint64_t ticket;
+    char owner[16];
 
     takes(e, "A", "n", "m", ENQ_MODE_X);
     takes(e, "H", "n", "x", ENQ_MODE_X);
     waits(e, "H", "n", "m", ENQ_MODE_X);
+    takes(e, "K", "n", "k", ENQ_MODE_X);
+    for (int i = 0; i < 100 * _i; i++) {
+        snprintf(owner, sizeof(owner), "%d", i);
+        waits(e, owner, "n", "k", ENQ_MODE_X);
+    }
     want(ENQ_PENDING, enq_start_set(e, both, 2, grants, &ticket));
     want(ENQ_DEADLOCK, asks(e, "A", "n", "k", ENQ_MODE_X));
     enq_close(e);
@@ -366,7 +373,7 @@ int main(void)
     ADD(what_the_last_of_a_queue_holds_is_in_the_way_of_those_before_it);
     ADD(what_an_owner_holds_is_in_the_way_of_those_ahead_of_it);
     ADD(a_reader_waits_for_other_readers_only_behind_a_writer);
-    ADD(a_writer_behind_a_set_waits_for_what_that_waits_for_elsewhere);
+    ADD_LOOP(a_writer_behind_a_set_waits_for_what_that_waits_for_elsewhere, 2);
     ADD(an_earlier_request_of_the_last_ones_owner_is_in_the_way_of_those_between);
     ADD(whom_the_last_of_a_queue_may_pass_the_others_wait_for);
     ADD(the_request_that_asks_is_in_the_way_of_those_before_its_owners_next);
