@@ -7,6 +7,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { FEW_PROCS = 64 };
 
 const struct subject *const subjects[] = {
     &subject_enq,
@@ -310,6 +314,24 @@ static int measure(struct crew *c, const struct options *o, struct figures *f)
     }
 }
 
+/* A megabyte each, of which half of the machine's may be used; a limit that is
+   met on the way would end the whole run. */
+static const char *too_many(const struct trial *t)
+{
+    uint64_t memory =
+        (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    struct rlimit most;
+
+    if (t->procs <= FEW_PROCS)
+        return NULL;
+    if (memory / 2 >> 20 < t->procs)
+        return "so many processes need more memory than there is";
+    if (geteuid() != 0 && getrlimit(RLIMIT_NPROC, &most) == 0 &&
+        most.rlim_cur < 2 * (rlim_t)t->procs)
+        return "so many processes are not allowed (ulimit -u)";
+    return NULL;
+}
+
 static void choose(struct crew *c, const struct options *o, struct figures *f)
 {
     for (unsigned i = 0; subjects[i] != NULL; i++) {
@@ -317,7 +339,8 @@ static void choose(struct crew *c, const struct options *o, struct figures *f)
         if (!subject_joins(o, i) || subject_missing(i) != NULL ||
             !subject_offers(s, c->trial->scenario->work))
             continue;
-        if (s->declines != NULL)
+        f[i].declined = too_many(c->trial);
+        if (f[i].declined == NULL && s->declines != NULL)
             f[i].declined = s->declines(c->trial);
         c->joins[i] = f[i].offered = f[i].declined == NULL;
     }
