@@ -565,7 +565,8 @@ int main(void)
     ADD(who_is_to_be_looked_at_twice_is_told_once);
     ADD(a_request_that_ends_before_it_was_looked_at_is_looked_at_no_more);
     ADD(who_stood_behind_its_kin_looks_for_itself_when_that_has_left);
-    ADD_LOOP(a_lock_event_comes_though_its_record_is_another_requests_by_now, 2);
+    ADD_LOOP(a_lock_event_comes_though_its_record_is_another_requests_by_now,
+        2);
     ADD(what_was_answered_is_pending_no_longer);
     ADD(started_requests_are_counted_like_those_of_threads);
     ADD(the_ticket_is_ones_own_however_soon_others_take_the_event);
