@@ -73,8 +73,8 @@ bench_runs() {
         <"$tmp/out" 2>"$tmp/err"
     verdict "each line of --json is an object" $?
     rows=$(grep -c '"subject":"enq",' "$tmp/out")
-    [ "$rows" -eq 61 ]
-    verdict "enq has a line in each of 61 trials ($rows)" $?
+    [ "$rows" -eq 65 ]
+    verdict "enq has a line in each of 65 trials and scales ($rows)" $?
     "$bin/enq-bench" --list | sed '/^$/,$d; s/ .*//' >"$tmp/names"
     while read -r name; do
         grep -q "\"subject\":\"enq\",\"scenario\":\"$name\"" "$tmp/out"
@@ -265,7 +265,7 @@ for program in enq-bench enq-demo lockctl; do
     fi
 done
 refuses enq-bench 'rounds.*from 1 to 99' --rounds 0
-refuses enq-bench 'procs.*from 1 to 64' --procs 1,65
+refuses enq-bench 'procs.*from 1 to 2048' --procs 1,2049
 refuses enq-bench 'held.*list' --held 10,,20
 refuses enq-bench 'seconds.*0.01 to 60' --seconds nan
 refuses enq-bench 'scenario.*--list' --scenario nonesuch
