@@ -136,12 +136,8 @@ int enq_pool_batch(struct seat *s, uint32_t n)
 
     for (uint32_t i = 0; i < n; i++) {
         enq_field_set(m->field, seat_own_key(s));
-        int rc = enq_lock(m->e, &m->req, &m->grant);
-        if (rc != ENQ_OK)
-            return enq_failed(s, "enq_lock", rc);
-        rc = enq_unlock(m->e, m->grant.handle, m->grant.token);
-        if (rc != ENQ_OK)
-            return enq_failed(s, "enq_unlock", rc);
+        if (enq_pair_batch(s, 1) != 0)
+            return -1;
     }
     return 0;
 }

@@ -46,7 +46,7 @@ struct mine {
    more; where memory is measured, what is held and little more. */
 static u_int32_t room(const struct trial *t)
 {
-    u_int32_t n = (u_int32_t)t->held + SPARE + t->procs;
+    u_int32_t n = (u_int32_t)t->held + SPARE;
 
     return t->scenario->work == WORK_WEIGH ? n : n + n / 4;
 }
@@ -62,6 +62,15 @@ static const char *declines(const struct trial *t)
     return NULL;
 }
 
+/* Not in other trials: of which some weigh the region. */
+static int make_room_for_many(DB_ENV *env, const struct trial *t)
+{
+    int rc = env->mutex_set_increment(env, MUTEXES_EACH * t->procs);
+
+    return rc == 0 ? env->set_memory_init(env, DB_MEM_LOCKER, t->procs + SPARE)
+                   : rc;
+}
+
 static int configure(DB_ENV *env, const struct trial *t)
 {
     u_int32_t n = room(t);
@@ -70,10 +79,8 @@ static int configure(DB_ENV *env, const struct trial *t)
     int rc = env->set_lk_partitions(env, PARTITIONS);
     if (rc == 0)
         rc = env->mutex_set_align(env, MUTEX_ALIGN);
-    if (rc == 0)
-        rc = env->mutex_set_increment(env, MUTEXES_EACH * t->procs);
-    if (rc == 0)
-        rc = env->set_memory_init(env, DB_MEM_LOCKER, t->procs + SPARE);
+    if (rc == 0 && t->scenario->work == WORK_POOL)
+        rc = make_room_for_many(env, t);
     if (rc == 0)
         rc = env->set_lk_tablesize(env, sparing ? n : 2 * n);
     if (rc == 0)

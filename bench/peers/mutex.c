@@ -215,7 +215,7 @@ static int take_own(struct seat *s)
 {
     struct arena *a = s->arena;
 
-    s->mine = &a->cell[seat_own_key(s) % a->cells].mutex;
+    s->mine = &a->cell[seat_own_key(s)].mutex;
     return take(s);
 }
 
