@@ -9,6 +9,7 @@
 
 #include "api/attachment.h"
 #include "lock/request.h"
+#include "sync/sys.h"
 #include "told.h"
 #include "unit.h"
 
@@ -158,16 +159,27 @@ TEST(a_request_in_the_way_is_no_lock_that_is_waited_for)
     all_give_back(e);
 }
 
+static mono_t stopped_at;
+
+static mono_t stopped(void)
+{
+    return stopped_at;
+}
+
 /* Its O was in nobody's way. Who waits has been told to try, and not yet done
-   so. */
+   so, for however long this test is kept from running: the time stands still, or
+   else the lock would be handed to who waits. */
 TEST(who_promotes_in_the_way_of_those_who_wait_is_waited_for)
 {
     struct enq_open_opts sap = {.size = sizeof(sap), .compat = "sap"};
-    struct enq *e = unit_open_with(&sap);
-    struct enq_grant held = takes(e, "A", "k", ENQ_MODE_E),
-                     optimistic = takes(e, "A", "k", ENQ_MODE_O);
-    struct enq_grant promoted;
+    struct enq_grant held, optimistic, promoted;
+    struct enq *e;
 
+    stopped_at = sys.now();
+    sys.now = sys.coarse = stopped;
+    e = unit_open_with(&sap);
+    held = takes(e, "A", "k", ENQ_MODE_E);
+    optimistic = takes(e, "A", "k", ENQ_MODE_O);
     queues(e, "W", "k", ENQ_MODE_S);
     told_unlock(e, &held);
     ck_assert(!is_awaited(e, "A"));
