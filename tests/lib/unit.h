@@ -53,6 +53,12 @@
     } while (0)
 #define ADD_ROOT(name) ADD_IF(unit_is_root(), "needs root", name)
 
+/* Check writes down where a test is for each condition that holds, and reads it
+   all at the end: most of the time of a test that has thousands of them in a loop.
+   Of a line that is repeated the first time is enough. */
+void unit_is_at(const char *file, int line);
+#define _mark_point(file, line) unit_is_at(file, line)
+
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
 /* The call gives this result; and explains itself with these words. */
