@@ -9,7 +9,7 @@
  *   --first N      seeds from here on (default: from 1 for six tenths of the
  *                  steps, which have found something before; then from one
  *                  that is new each time, and printed)
- *   --count STEPS  until so many steps were made (default 1,000,000,000)
+ *   --count STEPS  until so many steps were made (default 500,000,000)
  *   --seconds S    or for so long
  *   --fault NAME   with a faulty machine: wakes, fences, cas, marks
  *   --kind TEXT    schedules of this kind only, of the first whose name begins
@@ -40,7 +40,7 @@
 #include "lib/shared.h"
 #include "sim/sim.h"
 
-#define COUNT_DEFAULT UINT64_C(1000000000)
+#define COUNT_DEFAULT UINT64_C(500000000)
 #define WORKERS_MAX 64
 #define FAILURES_MAX 3        /* then a worker has seen enough */
 #define FAULT_SCHEDULES 15000 /* in which each seeded fault must be found */

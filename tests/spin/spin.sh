@@ -88,7 +88,7 @@ verify() {
     dir=$(mktemp -d) || exit 1
     cp ./*.pml "$dir" && cd "$dir" || exit 1
     if out=$({ spin -a "$@" "$model.pml" &&
-        gcc "$fast" -w -DSAFETY -DCOLLAPSE -DMEMLIM=2000 -o pan pan.c &&
+        gcc "$fast" -w -DSAFETY -DMEMLIM=2000 -o pan pan.c &&
         timeout "$SECONDS_MOST" ./pan -m50000; } 2>&1); then :; fi
     states=$(sed -n 's/^ *\([0-9.e+]*\) states, stored.*/\1/p' <<<"$out")
     errors=$(sed -n 's/^State-vector .* errors: \([0-9]*\)$/\1/p' <<<"$out")
