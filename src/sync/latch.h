@@ -20,8 +20,8 @@
  *				thread recovers (hooks.h) before it gets in
  *	it dies between store	the same word wakes a sleeper, which finds the
  *	and wake-up		latch free
- *	all else fails		the tick: a sleep lasts 1 ms at first, and at
- *				most some 40
+ *	all else fails		the tick: a sleep lasts 1 ms at first, then for
+ *				as long as all before it, a second at most
  *
  * So a latch is never freed by anyone but its holder, or recovery after what it
  * guards has been repaired: a latch that is free guards a consistent part.
