@@ -80,6 +80,35 @@ static void protect(char *at, size_t bytes, int how)
     raw(SYS_mprotect, (long[6]){(long)at, (long)bytes, how});
 }
 
+/* One thread at a time opens and closes pages. */
+static bool is_my_turn(void)
+{
+    return LOAD(trap.stepping) == (uint32_t)gettid();
+}
+
+static void take_turn(void)
+{
+    uint32_t me = (uint32_t)gettid(), nobody = 0;
+
+    if (is_my_turn())
+        return;
+    while (!__atomic_compare_exchange_n(&trap.stepping, &nobody, me, false,
+        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+        nobody = 0;
+        sched_yield();
+    }
+}
+
+/* In our turn, or another thread that is about to close its page would do so
+   after this: and where that has liveness words, the process would be taken to
+   live for ever. */
+static void open_all(void)
+{
+    trap.armed = false;
+    if (trap.base != NULL)
+        protect(trap.base, trap.bytes, PROT_READ | PROT_WRITE);
+}
+
 /* --- death --- */
 
 /* The barger gets the processor until it is done, or sleeps. */
@@ -98,12 +127,14 @@ void trap_die(void)
 {
     static uint32_t begun; /* by the first of two threads */
 
-    if (ADD(begun, 1) != 0)
+    if (ADD(begun, 1) != 0) {
+        if (is_my_turn())
+            STORE(trap.stepping, 0);
         for (;;)
             pause();
-    trap.armed = false;
-    if (trap.base != NULL)
-        protect(trap.base, trap.bytes, PROT_READ | PROT_WRITE);
+    }
+    take_turn();
+    open_all();
     if (trap.v->barge == BARGE_BEFORE)
         let_barge();
     STORE(trap.v->dying, 1);
@@ -157,19 +188,6 @@ static void close_page(const char *page)
         (trap.v->aim.kind == AIM_CHANGE && number != trap.v->aim.page))
         return;
     protect(trap.base + (size_t)number * PAGE, PAGE, PROT_READ);
-}
-
-static void take_turn(void)
-{
-    uint32_t me = (uint32_t)gettid(), nobody = 0;
-
-    if (LOAD(trap.stepping) == me)
-        return;
-    while (!__atomic_compare_exchange_n(&trap.stepping, &nobody, me, false,
-        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-        nobody = 0;
-        sched_yield();
-    }
 }
 
 /*
@@ -243,7 +261,7 @@ static void on_step(int signal, siginfo_t *info, void *context)
     (void)signal;
     (void)info;
     uc->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
-    if (LOAD(trap.stepping) != (uint32_t)gettid())
+    if (!is_my_turn())
         return;
     for (unsigned i = 0; i < trap.n_opened; i++) {
         if (at == 0)
@@ -291,9 +309,9 @@ void trap_arm(void)
 
 void trap_disarm(void)
 {
-    trap.armed = false;
-    if (trap.base != NULL)
-        protect(trap.base, trap.bytes, PROT_READ | PROT_WRITE);
+    take_turn();
+    open_all();
+    STORE(trap.stepping, 0);
 }
 
 void trap_count_sleeps(uint32_t *sleeps, struct bell *bell)
