@@ -3,7 +3,6 @@
  * (see fuzz.h).
  */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,18 +21,6 @@
 /* A reference is 32 bits of 64-byte units: 256 GiB. */
 #define FRONT_BYTES (UINT64_C(1) << 30)
 #define BEHIND_BYTES (UINT64_C(1) << 39)
-
-void fuzz_fail(const char *format, ...)
-{
-    va_list args;
-
-    fputs("fuzz: ", stderr);
-    va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fputc('\n', stderr);
-    abort();
-}
 
 /* --- the machine --- */
 

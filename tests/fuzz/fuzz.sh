@@ -49,10 +49,15 @@ for t; do
 done
 targets=${*:-$targets}
 
-make -s BUILD="$build" "$build/fuzz/fuzz" || exit 1
+make -s BUILD="$build" "$build/fuzz/fuzz" "$build/fuzz/wire-fuzz" || exit 1
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
-for t in $targets; do ln -sf fuzz "$build/fuzz/$t"; done
+for t in $targets; do
+    case $t in
+    scan | json) ln -sf wire-fuzz "$build/fuzz/$t" ;;
+    *) ln -sf fuzz "$build/fuzz/$t" ;;
+    esac
+done
 echo "seed $seed"
 
 export ASAN_OPTIONS=malloc_context_size=0:quarantine_size_mb=4

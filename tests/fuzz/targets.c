@@ -3,17 +3,22 @@
  * the program says which one.
  */
 #include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
 
 #include "fuzz.h"
 
 const struct target targets[] = {
+#ifndef FUZZ_WIRE /* build.mk */
     {"attach", fuzz_attach},
     {"look", fuzz_look},
     {"hostile", fuzz_hostile},
     {"history", fuzz_history},
     {"texts", fuzz_texts},
+#endif
     {"scan", fuzz_scan},
     {"json", fuzz_json},
     {NULL, NULL},
@@ -25,6 +30,18 @@ const struct target *target_find(const char *name)
         if (strcmp(t->name, name) == 0)
             return t;
     return NULL;
+}
+
+void fuzz_fail(const char *format, ...)
+{
+    va_list args;
+
+    fputs("fuzz: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    abort();
 }
 
 /* --- the watchdog --- */
