@@ -30,8 +30,8 @@ total() { # scenario, operations
 
 # A set is eight locks: an eighth of them is as long a run.
 choose_counts() { # scenario
-    few=10000 many=60000 plays=3
-    case $1 in set*) few=1250 many=7500 plays=9 ;; esac
+    few=10000 many=110000 plays=3
+    case $1 in set*) few=1250 many=13750 plays=9 ;; esac
 }
 
 totals() { # scenario, operations
