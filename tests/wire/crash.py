@@ -308,7 +308,8 @@ class Play:
         self.session = got["SESSION"]
 
     def replace(self):
-        self.c.socket.close()
+        if self.c is not None:  # it was not dead before the first came
+            self.c.socket.close()
         self.bridge.end()
         if self.died:
             raise Fault("it died a second time")
