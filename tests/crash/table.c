@@ -333,6 +333,8 @@ static const struct op ops[] = {
     {"promote-wide-keep", "+O@k", "p0", "", "eo", "O@E@", 1, OP_HURTS,
         STAGE_USUAL},
     {"demote", "+Xa", "d0", "Sa Sa Xa", "egl", "", 0, 0, STAGE_USUAL},
+    /* of a ring of two: what it holds is not known any more */
+    {"demote-cumulated", "+Ea;+Ea", "d0", "", "eg", "", 0, 0, STAGE_USUAL},
     {"demote-keep", "+Xak", "d0", "Sa", "eg", "XaSa", 1, 0, STAGE_USUAL},
     {"demote-wide", "+X@k", "d0", "Sa Xb", "eg", "X@S@", 1, 0, STAGE_USUAL},
     {"renew", "+Xa", "r0", "", "egl", "", 0, 0, STAGE_USUAL},
