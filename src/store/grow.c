@@ -119,23 +119,40 @@ static uint32_t objects_of(const struct map *map, uint32_t number, uint32_t n)
     return (uint32_t)((uint64_t)objects * n / SAMPLE);
 }
 
+static bool is_short_for_threads(const struct map *map, uint32_t number)
+{
+    return !is_of_ids(number) &&
+        shard_buckets(&map->shards[number]) < buckets_for_threads(map);
+}
+
 static uint32_t buckets_wanted(const struct map *map, uint32_t number)
 {
     uint32_t n = shard_buckets(&map->shards[number]);
     uint32_t wanted = objects_of(map, number, n) / BUCKET_LOAD;
 
-    if (!is_of_ids(number) && wanted < buckets_for_threads(map))
+    if (is_short_for_threads(map, number) && wanted < buckets_for_threads(map))
         wanted = buckets_for_threads(map);
     return wanted < n + SPLITS_AT_ONCE ? wanted : n + SPLITS_AT_ONCE;
 }
 
+/* Of a shard of keys it is left to the thread that is at it: that may be
+   switched off, and nobody needs more buckets so much. */
+static bool acquire_shard(struct map *map, struct thread *t, uint32_t number)
+{
+    uint32_t *latch = &map->shards[number].latch;
+
+    return is_of_ids(number) ? latch_acquire(t, latch, RANK_ID) == 0
+                             : latch_acquire_unless_held(t, latch, RANK_SHARD);
+}
+
 /* The hint is taken back before the look: one thread looks for all that have
-   found it. */
+   found it. It stays where threads call for more than is done at once, and
+   there is room: the next one goes on. */
 void index_grow(struct map *map, struct thread *t, uint32_t number)
 {
     struct shard *shard = &map->shards[number];
     unsigned moved = 0;
-    uint32_t wanted, calm;
+    uint32_t wanted, calm, was;
 
     enq_assert(t->n_held == 0);
     if (shm_swap(&shard->cramped, 0) == 0)
@@ -144,14 +161,18 @@ void index_grow(struct map *map, struct thread *t, uint32_t number)
     if (wanted > buckets_in(shm_load(&shard->n_segments)))
         page_add_segment(map, t, number);
     thread_note_inside(t, INSIDE_MANY); /* what a split moves is nowhere */
-    if (latch_acquire(t, &shard->latch,
-            is_of_ids(number) ? RANK_ID : RANK_SHARD) != 0)
+    if (!acquire_shard(map, t, number)) {
+        thread_note_inside(t, INSIDE_NONE);
         return;
+    }
+    was = shard_buckets(shard);
     calm = wanted > shard_buckets(shard) ? 0 : shm_load(&shard->calm) + 1;
     shm_store(&shard->calm, calm < CALM_MOST ? calm : CALM_MOST);
     while (shard_buckets(shard) < wanted && moved < MOVES_AT_ONCE &&
         split(map, t, number, &moved))
         continue;
+    if (shard_buckets(shard) > was && is_short_for_threads(map, number))
+        shm_store(&shard->cramped, 1);
     latch_release(t, &shard->latch);
     thread_note_inside(t, INSIDE_NONE);
 }

@@ -4,11 +4,11 @@
  * A shard is to have one bucket for BUCKET_LOAD of its objects, and so many for
  * the threads that are attached that hardly any two meet in one bucket. Nobody
  * counts objects: that would be a line that all requests write. Who finds a
- * bucket full, or a latch taken where there are fewer buckets than threads call
- * for, notes that the shard is `cramped`; and the next thread that leaves a
- * scope of the shard looks at a few buckets and adds what seems to be missing.
- * Where nothing is, the next look comes after twice as many full buckets
- * (`calm`).
+ * bucket full notes that the shard is `cramped`; who finds a latch taken notes it
+ * of all shards that have fewer buckets than threads call for. The next thread
+ * that leaves a scope of the shard looks at a few buckets and adds what seems to
+ * be missing. Where nothing is, the next look comes after twice as many full
+ * buckets (`calm`).
  */
 #ifndef STORE_GROW_H
 #define STORE_GROW_H

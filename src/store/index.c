@@ -61,14 +61,19 @@ static bool match_id(const struct map *map, const struct entry *e,
 
 /* Whoever finds the latch taken has met another thread in a table of thousands
    of buckets: there are too few of them for so many threads, or the two want
-   one key. A hint for grow.h. */
+   one key. A hint for grow.h, and for all shards: if each had to wait until two
+   meet in it, hundreds of processes would take ten seconds, and a switch at
+   each meeting. */
 static void note_contention(struct map *map, const struct spot *spot)
 {
-    struct shard *met = &map->shards[spot->shard];
+    uint32_t wanted = buckets_for_threads(map);
 
-    if (shard_buckets(met) < buckets_for_threads(map) &&
-        shm_load(&met->cramped) == 0)
-        shm_store(&met->cramped, 1);
+    if (shard_buckets(&map->shards[spot->shard]) >= wanted)
+        return;
+    for (uint32_t i = 0; i < SHARDS; i++)
+        if (shard_buckets(&map->shards[i]) < wanted &&
+            shm_load(&map->shards[i].cramped) == 0)
+            shm_store(&map->shards[i].cramped, 1);
 }
 
 /* Another thread may have taken the mark back since we met it. */

@@ -62,9 +62,32 @@ static void sleep_on(struct thread *me, uint32_t *latch, uint32_t value,
         sys.wake(watch[1].word, INT_MAX);
 }
 
+/*
+ * The first tick is as long as this thread's last sleep for a latch was. Where
+ * the holder is switched off, as with more threads than cores nearly every one
+ * is, a sleep lasts until the scheduler comes round to it: 10 ms with 8
+ * processes on 2 cores, a quarter of a second with 120. Ticks of a millisecond
+ * were three in four of all sleeps there, and each is two changes of process,
+ * after which the caches are another's.
+ */
+static int64_t first_tick(const struct thread *me)
+{
+    return me->latch_slept_ns > LATCH_TICK_NS ? me->latch_slept_ns
+                                              : LATCH_TICK_NS;
+}
+
+static void note_slept(struct thread *me, mono_t since)
+{
+    int64_t slept_ns = sys.now().ns - since.ns;
+
+    me->latch_slept_ns = slept_ns < LATCH_TICK_FIRST_MOST_NS
+        ? slept_ns
+        : LATCH_TICK_FIRST_MOST_NS;
+}
+
 /* Doubled each time: thousands of sleepers must not all come each few
    milliseconds. And no wake-up that is lost, as its receiver was killed, costs
-   more than has been slept already. */
+   more than has been slept already, or the last time. */
 static int64_t next_tick(int64_t tick_ns)
 {
     return tick_ns < LATCH_TICK_MOST_NS ? tick_ns * 2 : tick_ns;
@@ -81,10 +104,10 @@ static int64_t next_tick(int64_t tick_ns)
  */
 int latch_acquire_slow(struct thread *me, uint32_t *latch)
 {
-    int64_t tick_ns = LATCH_TICK_NS;
+    int64_t tick_ns = first_tick(me);
     unsigned spins = spins_of(me);
     uint32_t mine = me->ref;
-    bool slept = false;
+    mono_t since = {0}; /* it sleeps */
 
     enq_assert(!holds_latch(me, latch));
     thread_count(me, COUNT_CONTENDED);
@@ -93,7 +116,9 @@ int latch_acquire_slow(struct thread *me, uint32_t *latch)
 
         if (value == 0) {
             if (shm_cas(latch, &value, mine)) {
-                note_spins(me, !slept);
+                note_spins(me, since.ns == 0);
+                if (since.ns != 0)
+                    note_slept(me, since);
                 return 0;
             }
         } else if (latch_owner(value) == me->ref) {
@@ -111,12 +136,26 @@ int latch_acquire_slow(struct thread *me, uint32_t *latch)
             if (rc != 0)
                 return rc;
         } else {
+            if (since.ns == 0)
+                since = sys.now();
             sleep_on(me, latch, value, tick_ns);
             tick_ns = next_tick(tick_ns);
             mine = me->ref | LATCH_WAITERS; /* others may sleep on it too */
-            slept = true;
         }
     }
+}
+
+/* Nor is a latch left to a dead holder that all who come leave alone. */
+bool latch_acquire_unless_held(struct thread *me, uint32_t *latch,
+    enum rank rank)
+{
+    uint32_t value;
+
+    if (latch_try(me, latch, rank))
+        return true;
+    value = shm_load(latch);
+    return value != 0 && thread_is_dead(me->map, latch_owner(value)) &&
+        latch_acquire(me, latch, rank) == 0;
 }
 
 /* Of one rank by ascending address. That order of all threads is why they

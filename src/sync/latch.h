@@ -20,8 +20,10 @@
  *				thread recovers (hooks.h) before it gets in
  *	it dies between store	the same word wakes a sleeper, which finds the
  *	and wake-up		latch free
- *	all else fails		the tick: a sleep lasts 1 ms at first, then for
- *				as long as all before it, a second at most
+ *	all else fails		the tick: a sleep lasts 1 ms at first, or as
+ *				long as this thread had to sleep for its last
+ *				latch (256 ms at most), then for as long as all
+ *				before it, a second at most
  *
  * So a latch is never freed by anyone but its holder, or recovery after what it
  * guards has been repaired: a latch that is free guards a consistent part.
@@ -38,6 +40,7 @@
 
 #define LATCH_WAITERS 0x80000000u
 #define LATCH_TICK_NS NS_PER_MS
+#define LATCH_TICK_FIRST_MOST_NS (256 * NS_PER_MS)
 #define LATCH_TICK_MOST_NS sys_look_every(NS_PER_S)
 
 /* latch_acquire() when the latch is not free; without the rank. */
@@ -96,14 +99,17 @@ static inline int latch_acquire(struct thread *me, uint32_t *latch,
     return rc;
 }
 
+/* For what another thread may as well do. False: a living thread has the latch,
+   or it cannot be had. Blocks for a recovery at most. */
+bool latch_acquire_unless_held(struct thread *me, uint32_t *latch,
+    enum rank rank);
+
 /*
  * A load and a store, where nobody waits: an exchange would cost 6 ns more,
  * half of what the latch costs at all. In between a thread may set WAITERS, and
  * our store wipes it out. That thread is not lost: the kernel compares the
  * latch before it puts the thread to sleep, and finds it free. Only if we are
- * off the CPU just between the two does it sleep, for one of its ticks:
- * LATCH_TICK_NS at first, then for as long as it has slept so far, and
- * LATCH_TICK_MOST_NS at most.
+ * off the CPU just between the two does it sleep, for one of its ticks.
  *
  * The release order (store or exchange) is the partner of latch_try(). An
  * exchange that found WAITERS wakes one; that one acquires the latch with the

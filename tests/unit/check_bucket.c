@@ -362,6 +362,74 @@ static void ask_for_buckets(struct enq *e, uint32_t shard)
     e->map->h->threads_high = high;
 }
 
+static unsigned short_of(const struct map *map, uint32_t wanted)
+{
+    unsigned n = 0;
+
+    for (uint32_t i = 0; i < SHARDS; i++)
+        n += shard_buckets(&map->shards[i]) < wanted;
+    return n;
+}
+
+static bool lock_once(struct enq *e, unsigned i)
+{
+    struct enq_grant g;
+    char field[16];
+
+    snprintf(field, sizeof(field), "%u", i);
+    want(ENQ_OK, unit_lock(e, "n", field, ENQ_MODE_X, &g));
+    want(ENQ_OK, enq_unlock(e, g.handle, g.token));
+    return true;
+}
+
+/* Hundreds of threads are attached, and two meet once. What a call adds is as
+   much as 5 us allow; the calls that follow add the rest. */
+TEST(two_threads_that_meet_have_buckets_added_to_all_shards)
+{
+    struct enq_open_opts large = {.size = sizeof(large), .slots = 200000};
+    struct enq *e = unit_open_with(&large);
+    struct thread *t = thread_enter(e->map);
+    struct spot spot = spot_of_field(e, "n", "a");
+    uint32_t wanted = 2 * 200 * BUCKETS_A_THREAD / SHARDS;
+    struct asker a;
+
+    e->map->h->threads_high = 2 * 200;
+    for (unsigned i = 0; i < 1000; i++)
+        lock_once(e, i);
+    ck_assert_uint_eq(short_of(e->map, wanted), SHARDS);
+    want(0, spot_latch(e->map, t, &spot));
+    begin(&a, e, "A", "a", false);
+    sleeps_on_latch(&a, &spot.bucket->latch);
+    spot_unlatch(t, &spot);
+    want(ENQ_OK, end(&a));
+    for (unsigned i = 0; short_of(e->map, wanted) > 0; i++)
+        ck_assert(i < 20 * SHARDS && lock_once(e, i));
+    unit_healthy(e);
+    enq_close(e);
+}
+
+/* That thread may be switched off: nobody sleeps for more buckets. */
+TEST(who_finds_a_shard_being_grown_goes_on)
+{
+    struct enq *e = open_without_ticks();
+    struct thread *t = thread_enter(e->map);
+    struct spot spot = spot_of_field(e, "n", "a");
+    uint32_t *latch = &e->map->shards[spot.shard].latch;
+    struct asker a;
+
+    e->map->h->threads_high = 400;
+    e->map->shards[spot.shard].cramped = 1;
+    want(0, latch_acquire(t, latch, RANK_SHARD));
+    begin(&a, e, "A", "a", false);
+    want(ENQ_OK, end(&a));
+    ck_assert_uint_eq(e->map->shards[spot.shard].n_segments, 1);
+    latch_release(t, latch);
+    ask_for_buckets(e, spot.shard); /* and the page is found that was claimed */
+    ck_assert_uint_eq(e->map->shards[spot.shard].n_segments, 2);
+    unit_healthy(e);
+    enq_close(e);
+}
+
 /* Pages have memory 512 at a time; the directory is a hole in the file. */
 TEST(a_shard_whose_directory_gets_no_memory_gets_no_buckets)
 {
@@ -430,6 +498,8 @@ int main(void)
     ADD(what_found_no_slot_is_found);
     ADD_LOOP(who_waits_for_a_bucket_that_is_split_goes_on_to_the_new_one, 2);
     ADD(tokens_go_on_growing_in_both_halves_of_a_bucket_that_is_split);
+    ADD(two_threads_that_meet_have_buckets_added_to_all_shards);
+    ADD(who_finds_a_shard_being_grown_goes_on);
     ADD(a_shard_whose_directory_gets_no_memory_gets_no_buckets);
     ADD(a_small_table_has_room_for_all_its_locks_beside_the_buckets_of_many_threads);
     ADD_IF(!UNIT_TSAN, "the thread sanitizer cannot fork",

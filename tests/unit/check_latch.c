@@ -259,6 +259,103 @@ TEST(who_sleeps_long_on_a_latch_wakes_up_more_and_more_seldom)
     enq_close(e);
 }
 
+/* --- by a clock that a sleep moves --- */
+
+static struct {
+    int64_t now_ns, free_ns, first_ns; /* the holder lets go; the first tick */
+    uint32_t *latch;
+    unsigned sleeps;
+} nap;
+
+static mono_t nap_now(void)
+{
+    return (mono_t){nap.now_ns};
+}
+
+static void nap_sleep(const struct sys_watch *watches, unsigned n, mono_t until)
+{
+    (void)watches, (void)n;
+    if (nap.sleeps++ == 0)
+        nap.first_ns = until.ns - nap.now_ns;
+    nap.now_ns = until.ns < nap.free_ns ? until.ns : nap.free_ns;
+    if (nap.now_ns == nap.free_ns)
+        shm_store(nap.latch, 0);
+}
+
+/* Another thread's, which lives, for so many ms. */
+static void take_after(struct thread *t, thread_ref_t holder, int64_t ms)
+{
+    nap.free_ns = nap.now_ns + ms * NS_PER_MS;
+    nap.sleeps = 0;
+    shm_store(nap.latch, holder);
+    work(t, nap.latch, 1);
+}
+
+static void *stay_attached(void *e)
+{
+    shm_store(&shared->has, thread_enter(((struct enq *)e)->map)->ref);
+    eventually(shm_load(&shared->go));
+    return NULL;
+}
+
+/* Where each latch takes as long as the last one, nobody looks in between. A
+   lost wake-up costs as much: so after a short sleep the ticks are short again,
+   and after an endless one not as long. */
+TEST(the_first_tick_is_as_long_as_the_last_sleep_for_a_latch_was)
+{
+    struct enq *e = unit_open();
+    struct thread *t = thread_enter(e->map);
+    thread_ref_t holder;
+    pthread_t thread;
+    struct sys_ops before = sys;
+
+    shared = unit_shared(sizeof(*shared));
+    pthread_create(&thread, NULL, stay_attached, e);
+    eventually(shm_load(&shared->has) != 0);
+    holder = shared->has;
+    nap.latch = OF(e->map);
+    nap.now_ns = sys.now().ns;
+    sys.now = nap_now;
+    sys.sleep = nap_sleep;
+    take_after(t, holder, 100);
+    ck_assert_int_eq(nap.first_ns, NS_PER_MS);
+    ck_assert_uint_eq(nap.sleeps, 7); /* 1, 2, 4 ... 64 ms */
+    take_after(t, holder, 100);
+    ck_assert_int_eq(nap.first_ns, 100 * NS_PER_MS);
+    ck_assert_uint_eq(nap.sleeps, 1);
+    take_after(t, holder, 5);
+    take_after(t, holder, 5000);
+    ck_assert_int_eq(nap.first_ns, 5 * NS_PER_MS);
+    take_after(t, holder, 5);
+    ck_assert_int_eq(nap.first_ns, 256 * NS_PER_MS);
+    sys = before;
+    shm_store(&shared->go, 1);
+    pthread_join(thread, NULL);
+    enq_close(e);
+}
+
+/* --- one that is not waited for --- */
+
+TEST(what_another_thread_does_as_well_is_left_to_it_while_it_lives)
+{
+    struct enq *e = unit_open();
+    struct thread *t = thread_enter(e->map);
+    pid_t pid;
+
+    shared = unit_shared(sizeof(*shared));
+    pid = unit_fork(hold_and_stay, NULL);
+    eventually(shm_load(&shared->has) == 1);
+    ck_assert(!latch_acquire_unless_held(t, OF(e->map), RANK_SHARD));
+    ck_assert_uint_eq(t->n_held, 0);
+    unit_kill(pid);
+    ck_assert(latch_acquire_unless_held(t, OF(e->map), RANK_SHARD));
+    latch_release(t, OF(e->map));
+    ck_assert(latch_acquire_unless_held(t, OF(e->map), RANK_SHARD));
+    latch_release(t, OF(e->map));
+    unit_healthy(e);
+    enq_close(e);
+}
+
 #ifdef ENQ_DEBUG
 static struct enq *ranks_open(struct thread **t)
 {
@@ -321,6 +418,8 @@ int main(void)
     ADD(sleepers_get_the_latch_of_a_killed_holder);
     ADD(a_sleeper_is_woken_when_the_latch_is_free);
     ADD(who_sleeps_long_on_a_latch_wakes_up_more_and_more_seldom);
+    ADD(the_first_tick_is_as_long_as_the_last_sleep_for_a_latch_was);
+    ADD(what_another_thread_does_as_well_is_left_to_it_while_it_lives);
 #ifdef ENQ_DEBUG
     ADD_ENDED_BY(SIGABRT, latches_taken_against_their_rank_abort);
     ADD_ENDED_BY(SIGABRT, latches_of_one_rank_taken_downwards_abort);
