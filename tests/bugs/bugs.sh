@@ -30,7 +30,7 @@ build=$(cd "$BUILD" && pwd) || exit 1
 hang_seconds=60
 patience=900
 plays=3
-drawn=60 # each is played in one of twelve runs
+drawn=50 # each is played in one of fifteen runs
 jobs=$((3 * $(nproc))) # nearly all plays wait most of the time
 unset MAKEFLAGS MAKELEVEL MFLAGS
 ulimit -c 0

@@ -14,7 +14,7 @@
  * store of those that clear up: that is done whatever it takes, a quarter of the
  * pairs in this run and the others in the next rounds or runs. Stores in loops
  * are passed often: further passes are died at as long as the series has time,
- * which is its part of --share seconds (26; 0: hours). The second form plays
+ * which is its part of --share seconds (10; 0: hours). The second form plays
  * one death again.
  */
 #include <getopt.h>
@@ -34,7 +34,7 @@
 #define ROUNDS 60
 
 struct tally *tally;
-struct options options = {.share = 26};
+struct options options = {.share = 10};
 
 static struct box *boxes[JOBS_MAX];
 static pid_t workers[JOBS_MAX];

@@ -37,7 +37,7 @@ done
 parts='
 hostile 41000 2 -entropic=0
 look 29000 2 -entropic=0
-history 42000 1
+history 42000 1 -entropic=0
 attach 52000 1
 texts 4700000 1
 scan 2650000 2

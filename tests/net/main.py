@@ -31,7 +31,7 @@ import death  # noqa: F401
 import outage  # noqa: F401
 import suspect
 
-WORKERS = 2
+WORKERS = 2 * (os.cpu_count() or 1)  # they wait most of the time
 
 # What the bridges of some scenarios are told; others take them as they are.
 WORLDS = {
