@@ -11,7 +11,7 @@
  * has so many kills, or so long. First somebody dies at every point but those
  * in tests/crash/unreached (--points: no more than that). Then those that die
  * alone do so at each pass of each store, and pairs at each store with each
- * store of those that clear up: that is done whatever it takes, a quarter of the
+ * store of those that clear up: that is done whatever it takes, a fifth of the
  * pairs in this run and the others in the next rounds or runs. Stores in loops
  * are passed often: further passes are died at as long as the series has time,
  * which is its part of --share seconds (10; 0: hours). The second form plays

@@ -328,13 +328,13 @@ static bool is_wanted(const struct series *s)
 }
 
 /* Those of two that die take nine tenths of the time, and two states of an
-   operation are much alike: each has its turn in one round of four, and a run of
+   operation are much alike: each has its turn in one round of five, and a run of
    one round begins where chance wants. But those that look at a whole name are
    few, and they alone die with a shard's latch. */
 static bool is_its_turn(const struct series *s, uint32_t i, uint64_t seed)
 {
     return s->rescue == NULL || options.share == 0 || !is_whole() ||
-        (i + seed) % 4 == 0 || strstr(s->op->name, "-wide") != NULL;
+        (i + seed) % 5 == 0 || strstr(s->op->name, "-wide") != NULL;
 }
 
 bool is_replay(void)

@@ -208,15 +208,16 @@ bridge_rows() {
 }
 
 # Each has an owner of its own, and looks for cycles when it begins to wait: a
-# look at what was, and is not any more, once took the square of the queue.
+# look at what was, and is not any more, once took the square of the queue. The
+# bound is five times what it takes beside other suites.
 long_queue() {
     start enq-bench --json --rounds 1 --seconds 0.2 --subject enq \
         --scenario scale-waiters --count 600
     wait $pid
     verdict "600 wait for one lock" $?
     ns=$(sed -n 's/.*"waiters":600.*"ns_per_handover":\([0-9]*\).*/\1/p' "$tmp/out")
-    [ -n "$ns" ] && [ "$ns" -lt 1000000 ]
-    verdict "and it goes from one to the next within 1 ms (${ns:-none} ns)" $?
+    [ -n "$ns" ] && [ "$ns" -lt 5000000 ]
+    verdict "and it goes from one to the next within 5 ms (${ns:-none} ns)" $?
 }
 
 # The exponent is 0 where nothing grows, and 1 where all of it does.
