@@ -582,9 +582,9 @@ const struct env_case overtake_cases[] = {
         false},
     {"P6: cumulation waits behind nobody in a strict space (R6)",
         cumulation_strict, false},
-    {"P6: who is waited for does not wait behind his waiter (R7)",
+    {"P6: who is waited for does not wait behind the waiter (R7)",
         for_this_very_owner, false},
-    {"P6: nor does he in a strict space (R7)", for_this_very_owner_strict,
+    {"P6: nor is it so in a strict space (R7)", for_this_very_owner_strict,
         false},
     {0},
 };

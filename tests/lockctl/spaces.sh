@@ -126,7 +126,7 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
     exits 'of an unknown user' 64 -S "$ENQ_SPACE?owner=no-such" who a
     rm -f "$file"
     exits 'not there yet' 69 -S "$ENQ_SPACE?owner=nobody" lock a
-    true_that 'not made for him' test ! -e "$file"
+    true_that 'not made for that user' test ! -e "$file"
     err_has 'not there yet: who makes it' 'only its owner, user nobody .* can make it'
     mkdir -m 755 "$tmp/closed"
     as_nobody -S "$tmp/closed/space" lock a
