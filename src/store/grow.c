@@ -4,6 +4,7 @@
 #include "store/grow.h"
 
 #include "store/page.h"
+#include "sync/life.h"
 
 /* A split costs what it moves: a table that has few objects, and grows for its
    threads, is done with in a few steps. */
@@ -135,14 +136,15 @@ static uint32_t buckets_wanted(const struct map *map, uint32_t number)
     return wanted < n + SPLITS_AT_ONCE ? wanted : n + SPLITS_AT_ONCE;
 }
 
-/* Of a shard of keys it is left to the thread that is at it: that may be
-   switched off, and nobody needs more buckets so much. */
-static bool acquire_shard(struct map *map, struct thread *t, uint32_t number)
+/* Of a shard of keys that is left to the thread that is at it: it may be
+   switched off, and nobody needs more buckets so much as to sleep for them. Seen
+   before a page is claimed, as one that nobody installs is searched for. */
+static bool is_being_grown(const struct map *map, uint32_t number)
 {
-    uint32_t *latch = &map->shards[number].latch;
+    uint32_t value = shm_load(&map->shards[number].latch);
 
-    return is_of_ids(number) ? latch_acquire(t, latch, RANK_ID) == 0
-                             : latch_acquire_unless_held(t, latch, RANK_SHARD);
+    return !is_of_ids(number) && value != 0 &&
+        !thread_is_dead(map, latch_owner(value));
 }
 
 /* The hint is taken back before the look: one thread looks for all that have
@@ -155,16 +157,15 @@ void index_grow(struct map *map, struct thread *t, uint32_t number)
     uint32_t wanted, calm, was;
 
     enq_assert(t->n_held == 0);
-    if (shm_swap(&shard->cramped, 0) == 0)
+    if (shm_swap(&shard->cramped, 0) == 0 || is_being_grown(map, number))
         return;
     wanted = buckets_wanted(map, number);
     if (wanted > buckets_in(shm_load(&shard->n_segments)))
         page_add_segment(map, t, number);
     thread_note_inside(t, INSIDE_MANY); /* what a split moves is nowhere */
-    if (!acquire_shard(map, t, number)) {
-        thread_note_inside(t, INSIDE_NONE);
+    if (latch_acquire(t, &shard->latch,
+            is_of_ids(number) ? RANK_ID : RANK_SHARD) != 0)
         return;
-    }
     was = shard_buckets(shard);
     calm = wanted > shard_buckets(shard) ? 0 : shm_load(&shard->calm) + 1;
     shm_store(&shard->calm, calm < CALM_MOST ? calm : CALM_MOST);

@@ -403,10 +403,9 @@ void page_add_segment(struct map *map, struct thread *t, uint32_t number)
         segment_page(map, t, number, &page) != 0)
         return;
     ENQ_POINT("buckets.claimed");
-    if (number < SHARDS
-            ? !latch_acquire_unless_held(t, &shard->latch, RANK_SHARD)
-            : latch_acquire(t, &shard->latch, RANK_ID) != 0)
-        return; /* the next who asks finds the page */
+    if (latch_acquire(t, &shard->latch,
+            number < SHARDS ? RANK_SHARD : RANK_ID) != 0)
+        return;
     if (shard->n_segments < SEGMENTS_MAX && !is_installed(map, number, page)) {
         shm_store(&map->dirs[number].segment[shard->n_segments],
             page_ref(map, page));

@@ -145,19 +145,6 @@ int latch_acquire_slow(struct thread *me, uint32_t *latch)
     }
 }
 
-/* Nor is a latch left to a dead holder that all who come leave alone. */
-bool latch_acquire_unless_held(struct thread *me, uint32_t *latch,
-    enum rank rank)
-{
-    uint32_t value;
-
-    if (latch_try(me, latch, rank))
-        return true;
-    value = shm_load(latch);
-    return value != 0 && thread_is_dead(me->map, latch_owner(value)) &&
-        latch_acquire(me, latch, rank) == 0;
-}
-
 /* Of one rank by ascending address. That order of all threads is why they
    cannot wait for each other in a cycle. */
 void latch_rank_push(struct thread *me, const uint32_t *latch, enum rank rank)

@@ -99,11 +99,6 @@ static inline int latch_acquire(struct thread *me, uint32_t *latch,
     return rc;
 }
 
-/* For what another thread may as well do. False: a living thread has the latch,
-   or it cannot be had. Blocks for a recovery at most. */
-bool latch_acquire_unless_held(struct thread *me, uint32_t *latch,
-    enum rank rank);
-
 /*
  * A load and a store, where nobody waits: an exchange would cost 6 ns more,
  * half of what the latch costs at all. In between a thread may set WAITERS, and

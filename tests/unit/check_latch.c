@@ -334,28 +334,6 @@ TEST(the_first_tick_is_as_long_as_the_last_sleep_for_a_latch_was)
     enq_close(e);
 }
 
-/* --- one that is not waited for --- */
-
-TEST(what_another_thread_does_as_well_is_left_to_it_while_it_lives)
-{
-    struct enq *e = unit_open();
-    struct thread *t = thread_enter(e->map);
-    pid_t pid;
-
-    shared = unit_shared(sizeof(*shared));
-    pid = unit_fork(hold_and_stay, NULL);
-    eventually(shm_load(&shared->has) == 1);
-    ck_assert(!latch_acquire_unless_held(t, OF(e->map), RANK_SHARD));
-    ck_assert_uint_eq(t->n_held, 0);
-    unit_kill(pid);
-    ck_assert(latch_acquire_unless_held(t, OF(e->map), RANK_SHARD));
-    latch_release(t, OF(e->map));
-    ck_assert(latch_acquire_unless_held(t, OF(e->map), RANK_SHARD));
-    latch_release(t, OF(e->map));
-    unit_healthy(e);
-    enq_close(e);
-}
-
 #ifdef ENQ_DEBUG
 static struct enq *ranks_open(struct thread **t)
 {
@@ -419,7 +397,6 @@ int main(void)
     ADD(a_sleeper_is_woken_when_the_latch_is_free);
     ADD(who_sleeps_long_on_a_latch_wakes_up_more_and_more_seldom);
     ADD(the_first_tick_is_as_long_as_the_last_sleep_for_a_latch_was);
-    ADD(what_another_thread_does_as_well_is_left_to_it_while_it_lives);
 #ifdef ENQ_DEBUG
     ADD_ENDED_BY(SIGABRT, latches_taken_against_their_rank_abort);
     ADD_ENDED_BY(SIGABRT, latches_of_one_rank_taken_downwards_abort);
