@@ -184,7 +184,7 @@ void table_scan_stats(const struct map *map, struct enq_stats *out)
     out->bytes_used = SEG_DIRS - SEG_GATES + PAGE_BYTES +
         map_threads(map) * sizeof(struct thread_slot) +
         map_sessions(map) * sizeof(struct session_slot) +
-        (uint64_t)map_pages_used(map) * (PAGE_BYTES + sizeof(struct page_info));
+        (uint64_t)map_pages_used(map) * (PAGE_BYTES + DIRECTORY_BYTES);
     memcpy(out->overflow_owner, h->overflow_owner,
         sizeof(out->overflow_owner) - 1);
     out->unlinked = shm_load(&h->unlinked) || map_links(map) == 0;

@@ -9,6 +9,7 @@
 #include "lock/ids.h"
 #include "lock/token.h"
 #include "lock/transition_note.h"
+#include "store/mark.h"
 #include "store/notify.h"
 
 /* --- the state --- */
@@ -229,9 +230,11 @@ int transition_queue(struct scope *s, const struct ask *ask, struct entry *e)
         likely(ask->ticket == UINT64_MAX) ? shm_add(&s->map->h->ticket, 1)
                                           : ask->ticket);
     transition_count_queued(s, owner, generic, 1);
-    if (ask->started == 0) /* async ones are found in their slabs */
+    if (ask->started == 0)
         publish(s, e, owner);
     rc = place_any(s, ask, e, PHASE_WAITING);
+    if (rc == 0 && ask->started != 0)
+        mark_page(s->map, e);
     if (rc == 0)
         count_waiting(s, e, 1);
     else

@@ -143,7 +143,7 @@ uint64_t header_file_bytes(uint32_t slots)
 {
     uint64_t pages = pages_for(slots);
 
-    return SEG_FIXED_END + page_round(pages * sizeof(struct page_info)) +
+    return SEG_FIXED_END + page_round(pages * DIRECTORY_BYTES) +
         pages * PAGE_BYTES;
 }
 
@@ -174,8 +174,7 @@ int header_make(struct seg_header *h, const struct header_wish *wish)
     h->bytes = header_file_bytes(wish->slots);
     h->pages_max = pages_for(wish->slots);
     h->pages_at = SEG_FIXED_END;
-    h->arena_at =
-        SEG_FIXED_END + page_round(h->pages_max * sizeof(struct page_info));
+    h->arena_at = h->bytes - (uint64_t)h->pages_max * PAGE_BYTES;
     h->slots_max = wish->slots;
     h->slab_pages_max = slab_pages_for(wish->slots);
     h->compat = wish->compat;

@@ -11,6 +11,7 @@
  *	SEG_BUCKETS     first segments    SHARDS_ALL x a quarter of a page
  *	SEG_DIRS        their segments    SHARDS_ALL x 4 KiB    (sparse)
  *	h->pages_at     page directory    pages_max x 8 B       (sparse)
+ *	behind it       marks of pages    pages_max x 4 B       (sparse)
  *	h->arena_at     pages             pages_max x 4 KiB     (sparse)
  *
  * The file is as long as it may ever become, but sparse: what is used has
@@ -49,7 +50,7 @@
 #include "enq.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x314b434f4c514e45) /* "ENQLOCK1" */
-#define LAYOUT_VERSION 20
+#define LAYOUT_VERSION 21
 
 #define PAGE_BYTES 4096u /* of ours; the kernel's may be larger */
 #define UNIT_BYTES 64u
@@ -353,6 +354,14 @@ struct page_info {
     uint32_t kind;
 };
 
+/* Of each page: did a started request begin to wait there since the last look
+   that found none? 0: no; PAGE_MARKED: yes; else the thread that has looked last.
+   See store/mark.h. */
+typedef uint32_t page_mark_t;
+#define PAGE_MARKED UINT32_MAX
+
+#define DIRECTORY_BYTES (sizeof(struct page_info) + sizeof(page_mark_t))
+
 #define SMALL_UNITS 3u
 #define LARGE_UNITS 21u
 #define SMALL_PER_PAGE 21u
@@ -536,6 +545,8 @@ LAYOUT_ASSERT(sizeof(struct shard) == 64);
 LAYOUT_ASSERT(sizeof(struct bucket) == 64);
 LAYOUT_ASSERT(offsetof(struct bucket, tag) % 16 == 0); /* one vector */
 LAYOUT_ASSERT(sizeof(struct page_info) == 8);
+LAYOUT_ASSERT(DIRECTORY_BYTES == 12);
+LAYOUT_ASSERT((THREAD_GENERATIONS << THREAD_BITS) - 1 < PAGE_MARKED);
 LAYOUT_ASSERT(offsetof(struct entry, payload) == ENTRY_HEAD_BYTES);
 LAYOUT_ASSERT(SEG_GATES % 64 == 0 && SEG_BUCKETS % PAGE_BYTES == 0);
 LAYOUT_ASSERT(SEG_DIRS % PAGE_BYTES == 0 && SEG_FIXED_END % PAGE_BYTES == 0);

@@ -56,6 +56,7 @@ static void map_place(struct map *map, const struct seg_header *header)
     map->listings = map_at(map, SEG_LISTINGS);
     map->buckets = map_at(map, SEG_BUCKETS);
     map->pages = map_at(map, header->pages_at);
+    map->marks = (page_mark_t *)(map->pages + header->pages_max);
     map->modes = mode_table_at(header->compat);
     map->hash_seed = header->hash_seed;
     map->strict = header->strict != 0;

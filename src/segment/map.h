@@ -42,6 +42,7 @@ struct map {
     struct listing *listings;
     struct bucket *buckets; /* the first segments */
     struct page_info *pages;
+    page_mark_t *marks; /* one for each page */
     const struct mode_table *modes;
     uint64_t hash_seed;
     bool strict;                   /* no waiter is ever overtaken */

@@ -27,6 +27,24 @@ static void page_set(struct map *map, uint32_t page, enum page_kind kind,
     shm_store_release((uint64_t *)&map->pages[page], page_word(owner, kind));
 }
 
+/* Memory for so many pages from `first` on: their words, marks and entries. */
+static int back(const struct map *map, uint64_t first, uint64_t n)
+{
+    uint64_t marks_at =
+        map->h->pages_at + (uint64_t)map->pages_max * sizeof(struct page_info);
+    int rc =
+        map_reserve(map, map->h->pages_at + first * sizeof(struct page_info),
+            n * sizeof(struct page_info));
+
+    if (rc == 0)
+        rc = map_reserve(map, marks_at + first * sizeof(page_mark_t),
+            n * sizeof(page_mark_t));
+    if (rc == 0)
+        rc = map_reserve(map, map->arena_at + first * PAGE_BYTES,
+            n * PAGE_BYTES);
+    return rc;
+}
+
 /* Backs the next pages, and their part of the directory, with memory, before
    anything is written there: a full tmpfs is an error here and a SIGBUS there.
    A nearly full file system may still have room for a few. The release store
@@ -39,14 +57,9 @@ static int make_ready(struct map *map)
 
     if (n > map->pages_max - ready)
         n = map->pages_max - ready;
-    do {
-        rc = map_reserve(map,
-            map->h->pages_at + ready * sizeof(struct page_info),
-            n * sizeof(struct page_info));
-        if (rc == 0)
-            rc = map_reserve(map, map->arena_at + (uint64_t)ready * PAGE_BYTES,
-                (uint64_t)n * PAGE_BYTES);
-    } while (rc == -ENOSPC && (n /= 8) > 0);
+    do
+        rc = back(map, ready, n);
+    while (rc == -ENOSPC && (n /= 8) > 0);
     if (rc != 0)
         return rc;
     shm_store_release(&map->h->pages_ready, ready + n);

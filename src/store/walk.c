@@ -3,7 +3,9 @@
  */
 #include "store/walk.h"
 
+#include "base/assert.h"
 #include "base/point.h"
+#include "store/mark.h"
 #include "store/page.h"
 
 /* Partners: page_set() (the states are there), page_convert() (what was read as
@@ -63,6 +65,62 @@ void slab_each_of(const struct map *map, session_ref_t ref, slab_see_fn *see,
             return;
     }
 }
+
+/* --- what waits --- */
+
+struct waiting_look {
+    slab_see_fn *see;
+    void *context;
+    bool any;
+};
+
+static bool see_if_waiting(void *context, struct entry *e, uint64_t state)
+{
+    struct waiting_look *look = context;
+
+    if (STATE_PHASE(state) != PHASE_WAITING)
+        return true;
+    look->any = true;
+    return look->see(look->context, e, state);
+}
+
+/* The mark is ours before the page is looked at, and goes only if it is ours
+   still: see store/mark.h. Partner of the fence: that of mark_page(). */
+static bool look_at_marked(const struct map *map, uint32_t page,
+    thread_ref_t me, struct waiting_look *look)
+{
+    uint32_t mine = me;
+
+    ENQ_POINT("mark.found");
+    shm_store(&map->marks[page], me);
+    shm_fence();
+    ENQ_POINT("mark.taken");
+    look->any = false;
+    if (!each_of_page(map, page, see_if_waiting, look))
+        return false;
+    ENQ_POINT("mark.looked");
+    if (!look->any)
+        shm_cas(&map->marks[page], &mine, 0);
+    return true;
+}
+
+void slab_each_waiting(const struct map *map, thread_ref_t me, slab_see_fn *see,
+    void *context)
+{
+    struct waiting_look look = {.see = see, .context = context};
+    uint32_t used = map_pages_used(map);
+
+    enq_assert(me != 0 && me != PAGE_MARKED);
+    for (uint32_t page = 0; page < used; page++) {
+        if (page % MARKS_PER_LINE == 0)
+            visit(VISIT_PAGE);
+        if (shm_load(&map->marks[page]) != 0 &&
+            !look_at_marked(map, page, me, &look))
+            return;
+    }
+}
+
+/* --- what is kept --- */
 
 static bool is_kept(const struct map *map, uint32_t page, session_ref_t own,
     enum page_kind kind, session_ref_t *of)

@@ -21,6 +21,14 @@ uint32_t slab_each_from(const struct map *map, uint32_t page, uint32_t n,
 void slab_each_of(const struct map *map, session_ref_t ref, slab_see_fn *see,
     void *context);
 
+/* The same for what waits without a thread: of each page that is marked
+   (store/mark.h) all entries that wait, of whatever session. Each that was queued
+   and marked before the caller's last full fence is met, if it still waits. @me
+   is the caller's own thread; costs a visit for each line of marks, and the
+   marked pages. */
+void slab_each_waiting(const struct map *map, thread_ref_t me, slab_see_fn *see,
+    void *context);
+
 /* Room that sessions keep and do not use: it may come back if it is asked for.
    A guess. */
 struct slab_hoard {

@@ -296,15 +296,13 @@ bool wait_graph_see(struct wait_graph *g, uint32_t node)
 
 /* --- the requests that wait at all --- */
 
-/* All members of a set lie in their session's slabs, so that the walk meets
-   each of them. */
+/* All members of a set that was started are met, each in its page. */
 static bool see_waiting(void *context, struct entry *e, uint64_t state)
 {
     struct wait_graph *g = context;
 
-    if (STATE_PHASE(state) == PHASE_WAITING)
-        wait_graph_node(g, pin_handle(g->s->map, e, state),
-            entry_owner_hash(g->s->map, e));
+    wait_graph_node(g, pin_handle(g->s->map, e, state),
+        entry_owner_hash(g->s->map, e));
     return !g->no_memory;
 }
 
@@ -325,15 +323,23 @@ static void note_thread(struct wait_graph *g, const struct thread_slot *slot)
 
 #define EXPECTED_MOST (1u << 20) /* the counts may be damaged */
 
-/* Room for all that wait, if each thread does: else half of the time would go
-   into moving what was collected. */
-static void expect(struct wait_graph *g)
+static uint32_t count_started(const struct map *map)
 {
-    const struct map *map = g->s->map;
-    uint32_t n = map_threads(map);
+    uint32_t n = 0;
 
     for (uint32_t i = 0; i < map_sessions(map) && n < EXPECTED_MOST; i++)
-        n += shm_load(&map->sessions[i].started);
+        if (shm_load(&map->sessions[i].ref) != 0)
+            n += shm_load(&map->sessions[i].started);
+    return n;
+}
+
+/* Room for all that wait, if each thread does: else half of the time would go
+   into moving what was collected. */
+static void expect(struct wait_graph *g, uint32_t started)
+{
+    uint32_t n = map_threads(g->s->map);
+
+    n = started < EXPECTED_MOST ? n + started : EXPECTED_MOST;
     if (n > EXPECTED_MOST)
         n = EXPECTED_MOST;
     g->no_memory =
@@ -349,24 +355,22 @@ static void expect(struct wait_graph *g)
  * before it was queued; of several that come at once, the fences of publish()
  * in transition.c and of this function let at least one see all.
  *
- * Async requests are found by a walk over their session's slabs: one thread may
- * have started thousands, and `waiting` is one handle. Such a walk goes through
- * the page directory, so that it is made for sessions that have some.
+ * Started requests have marked their pages (store/mark.h): one thread may have
+ * started thousands, and `waiting` is one handle.
  */
 void wait_graph_begin(struct wait_graph *g)
 {
     const struct map *map = g->s->map;
+    uint32_t started;
 
     enq_assert(g->t->n_held == 0 && g->n_nodes == 0);
-    expect(g);
-    shm_fence(); /* partner: publish() in transition.c */
+    shm_fence(); /* partners: publish() in transition.c, mark_page() */
+    started = count_started(map);
+    expect(g, started);
     for (uint32_t i = 0; i < map_threads(map) && !g->no_memory; i++)
         note_thread(g, &map->threads[i]);
-    for (uint32_t i = 0; i < map_sessions(map) && !g->no_memory; i++) {
-        session_ref_t ref = shm_load(&map->sessions[i].ref);
-        if (ref != 0 && shm_load(&map->sessions[i].started) > 0)
-            slab_each_of(map, ref, see_waiting, g);
-    }
+    if (!g->no_memory && started > 0)
+        slab_each_waiting(map, g->t->ref, see_waiting, g);
 }
 
 void wait_graph_free(struct wait_graph *g)

@@ -112,6 +112,20 @@ static uint64_t place_of_set(const struct arena *a, struct feed *f)
     }
 }
 
+/* A page's word, or its mark. */
+static uint64_t place_in_directory(const struct arena *a, struct feed *f)
+{
+    uint32_t page = some_page(a, f);
+    uint64_t at = feed_byte(f) % DIRECTORY_BYTES;
+    uint64_t marks_at =
+        SEG_FIXED_END + (uint64_t)a->map->pages_max * sizeof(struct page_info);
+
+    if (at < sizeof(struct page_info))
+        return SEG_FIXED_END + page * sizeof(struct page_info) + at;
+    return marks_at + page * sizeof(page_mark_t) + at -
+        sizeof(struct page_info);
+}
+
 static uint64_t place(const struct arena *a, struct feed *f)
 {
     uint8_t b = feed_byte(f);
@@ -134,11 +148,7 @@ static uint64_t place(const struct arena *a, struct feed *f)
     case 5:
         return place_in_index(a, f);
     case 6:
-        return a->map->bytes - (uint64_t)a->map->pages_max * PAGE_BYTES >
-                SEG_FIXED_END
-            ? SEG_FIXED_END + some_page(a, f) * sizeof(struct page_info) +
-                feed_byte(f) % sizeof(struct page_info)
-            : 0;
+        return place_in_directory(a, f);
     case 7:
     case 8:
         return place_in_entry(a, f);

@@ -4,16 +4,33 @@
  */
 #include "growth.h"
 
+static int start(struct enq *e, const char *name, enum enq_mode mode,
+    const char *owner, unsigned flags, uint64_t *ticket)
+{
+    struct enq_grant g;
+
+    return enq_start(e,
+        ENQ_REQ(.name = name, .key = {"key"}, .mode = mode, .owner = owner,
+            .wait_ms = ENQ_FOREVER, .flags = flags),
+        &g, ticket);
+}
+
 static int ask(struct beside *b, const char *name, enum enq_mode mode,
     const char *owner, unsigned flags)
 {
-    struct enq_grant g;
     uint64_t ticket;
 
-    return enq_start(b->e,
-        ENQ_REQ(.name = name, .key = {"key"}, .mode = mode, .owner = owner,
-            .wait_ms = ENQ_FOREVER, .flags = flags),
-        &g, &ticket);
+    return start(b->e, name, mode, owner, flags, &ticket);
+}
+
+static void come_and_go(struct enq *e, const char *name, const char *owner,
+    unsigned flags)
+{
+    uint64_t ticket;
+
+    if (start(e, name, ENQ_MODE_X, owner, flags, &ticket) != ENQ_PENDING)
+        abort();
+    must(enq_cancel(e, ticket));
 }
 
 static void hold_key(struct beside *b, const char *name, enum enq_mode mode,
@@ -96,6 +113,54 @@ void look_for_a_cycle(struct beside *b, unsigned unused)
     (void)unused;
     if (ask(b, "shared", ENQ_MODE_X, "last", 0) != ENQ_PENDING)
         abort();
+}
+
+static const char *key_of(unsigned i)
+{
+    static char text[16];
+
+    snprintf(text, sizeof(text), "key %u", i);
+    return text;
+}
+
+/* What is held has no edges, and a session that has a request that waits may hold
+   all of it: a bridge does. */
+void hold_much_and_wait(struct beside *b)
+{
+    for (unsigned i = 0; i < b->n; i++)
+        hold_key(b, key_of(i), ENQ_MODE_X, "holder");
+    hold_and_wait(b);
+}
+
+/* Each had one that waited for it and has gone. */
+void hold_what_was_waited_for(struct beside *b)
+{
+    hold_much_and_wait(b);
+    for (unsigned i = 0; i < b->n; i++)
+        come_and_go(b->other, key_of(i), "other", ENQ_NO_DEADLOCK);
+    look_for_a_cycle(b, 0); /* that nobody waits there any more is seen once */
+}
+
+/* So each has a page of its own. */
+void wait_in_many_sessions(struct beside *b)
+{
+    struct beside one = *b;
+
+    hold_and_wait(b);
+    b->more = calloc(b->n, sizeof(*b->more));
+    for (; b->n_more < b->n; b->n_more++) {
+        must(enq_open(&b->more[b->n_more], b->space, &b->opts));
+        one.e = b->more[b->n_more];
+        hold_key(&one, key_of(b->n_more), ENQ_MODE_X, "holder");
+        wait_for(&one, key_of(b->n_more), ENQ_MODE_X, "waiter");
+    }
+}
+
+/* As often as it is wanted: nobody is left in the queue. */
+void look_and_go(struct beside *b, unsigned unused)
+{
+    (void)unused;
+    come_and_go(b->e, "shared", "last", 0);
 }
 
 /* Whom not all that is held is in the way of: the queue is read. */

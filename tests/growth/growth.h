@@ -25,6 +25,8 @@ struct beside {
     char space[64];
     struct enq_open_opts opts;
     struct enq *e, *other; /* another session, without locks */
+    struct enq **more;     /* and `n_more` of them */
+    unsigned n_more;
     unsigned n;
     struct enq_grant *held;
     struct enq_grant own; /* of one key that the others share, or wait for */
@@ -79,7 +81,11 @@ void queue_by_owners_that_wait_twice(struct beside *b);
 void queue_of_readers_and_writers(struct beside *b);
 void hold_what_those_in_another_queue_want(struct beside *b);
 void hold_what_those_who_wait_for_many_want(struct beside *b);
+void hold_much_and_wait(struct beside *b);
+void hold_what_was_waited_for(struct beside *b);
+void wait_in_many_sessions(struct beside *b);
 void look_for_a_cycle(struct beside *b, unsigned unused);
+void look_and_go(struct beside *b, unsigned unused);
 void look_as_a_reader(struct beside *b, unsigned unused);
 void come_behind_one_who_waits(struct beside *b, unsigned i);
 void share_and_wait_for_more(struct beside *b);

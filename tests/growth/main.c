@@ -55,14 +55,16 @@ static bool is_wanted(const struct row *row, unsigned n, const char *text)
 static void play(const struct row *row, const char *text)
 {
     const unsigned *sizes = row_runs_once(row) ? of_a_key : beside;
+    unsigned n = 0, last;
 
     for (unsigned i = 0; i < 3; i++) {
-        unsigned n = sizes[i];
         struct sum sum;
 
+        last = n;
+        n = sizes[i];
         if (row->largest != 0 && n > row->largest)
             n = row->largest;
-        if (!is_wanted(row, n, text) || (i > 0 && n == sizes[i - 1]))
+        if (!is_wanted(row, n, text) || n == last)
             continue;
         row_play(row, n, &sum);
         report(row, n, &sum);

@@ -378,7 +378,7 @@ static void settle_down(struct history *h, struct m_lock *l, struct caller *c)
     own->ask.id = l->id;
     own->ask.ticket = own->place.e->ticket;
     own->asleep = true;
-    shm_store(&own->place.e->asleep, ASLEEP_THREAD);
+    space_sleeps(&h->s, own->place.e);
     l->inside = true;
 }
 
@@ -520,7 +520,7 @@ static int look(struct history *h, struct m_lock *l)
     settle(h);
     if (l->inside && l->phase == M_WAITING) {
         c->asleep = true;
-        shm_store(&c->place.e->asleep, ASLEEP_THREAD);
+        space_sleeps(&h->s, c->place.e);
         ask_for_cycle(h, l);
     }
     return rc;

@@ -271,7 +271,7 @@ static void fall_asleep(struct history *h, struct asking *a)
         if (!m_waits(&h->m, a->lock[i]))
             continue;
         c->asleep = true;
-        shm_store(&c->place.e->asleep, ASLEEP_THREAD);
+        space_sleeps(&h->s, c->place.e);
     }
 }
 

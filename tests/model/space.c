@@ -13,6 +13,7 @@
 #include "recovery/recover.h"
 #include "segment/attach.h"
 #include "segment/file.h"
+#include "store/mark.h"
 #include "sync/hooks.h"
 #include "sync/life.h"
 
@@ -51,6 +52,12 @@ static void wake(const uint32_t *word, int how_many)
     (void)how_many;
     if (space_n_wakes < SPACE_WAKES)
         space_wakes[space_n_wakes++] = word;
+}
+
+void space_sleeps(const struct space *s, struct entry *e)
+{
+    shm_store(&e->asleep, ASLEEP_THREAD);
+    mark_page(s->map, e);
 }
 
 bool space_woke(const struct entry *e)

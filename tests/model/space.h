@@ -78,6 +78,9 @@ const struct enq_info *space_find(const struct space *s, enq_handle handle);
 /* Is the entry part of the table, even if it has run out? */
 bool space_has(const struct space *s, enq_handle handle);
 
+/* Its waiter sleeps like a thread, and is found by a search like one that was
+   started: there is one thread here, and thousands wait. */
+void space_sleeps(const struct space *s, struct entry *e);
 bool space_woke(const struct entry *e);
 
 #endif

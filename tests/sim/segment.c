@@ -98,6 +98,7 @@ void segment_reset(void)
     if (pages > sim.map->pages_max)
         pages = sim.map->pages_max;
     memset(sim.map->pages, 0, pages * sizeof(*sim.map->pages));
+    memset(sim.map->marks, 0, pages * sizeof(*sim.map->marks));
     memset((char *)h + sim.map->arena_at, 0, (size_t)pages * PAGE_BYTES);
     restore(SEG_THREADS,
         SEG_THREADS + h->threads_high * sizeof(struct thread_slot));
