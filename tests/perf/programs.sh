@@ -223,7 +223,7 @@ long_queue() {
 # The exponent is 0 where nothing grows, and 1 where all of it does.
 growth() {
     start enq-bench --growth --json --rounds 1 --seconds 0.01 --subject enq \
-        --held 1000 --count 10
+        --procs 2,8 --held 1000 --count 10
     wait $pid
     sed -n 's/.*"scenario":"\([a-z-]*\)","procs".*/\1/p' "$tmp/out" | sort -u \
         >"$tmp/measured"
