@@ -141,6 +141,10 @@ begin
 suite_is idle <<<'echo "idle: 0 passed, 0 failed, 0 skipped"; exit 0'
 ends 1 'a suite that tests nothing has failed' 'tested nothing'
 begin
+suite_is hangs <<<'sleep 300'
+ENQ_TEST_PATIENCE=1 ends 1 'a suite that hangs is ended, and told of' \
+    'FAIL fake/hangs: killed after 1 s'
+begin
 suite_is seeded <<<'echo "seed 4711"'
 ends 0 'a seed is told' 'seed 4711'
 begin
