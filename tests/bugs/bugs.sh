@@ -2,8 +2,8 @@
 # bugs.sh - tests of the tests: bugs that are put into the library on purpose,
 # one at a time, each of which a named test must catch.
 #
-# usage: tests/bugs/bugs.sh [--seed N]     as many as $drawn of those that are not
-#                                          `soak`, others each time
+# usage: tests/bugs/bugs.sh [--seed N]     50 of those that are not `soak` (or
+#                                          ENQ_TEST_PERCENT of them), others each time
 #        tests/bugs/bugs.sh NAME...        these
 #        tests/bugs/bugs.sh --all          all, as a soak does
 #        tests/bugs/bugs.sh --list
@@ -30,7 +30,9 @@ build=$(cd "$BUILD" && pwd) || exit 1
 hang_seconds=60
 patience=900
 plays=3
-drawn=50 # each is played in one of fifteen runs
+. tests/lib/percent.bash
+percent 50 # each is played in one of fifteen runs
+drawn=$counted
 jobs=$((3 * $(nproc))) # nearly all plays wait most of the time
 unset MAKEFLAGS MAKELEVEL MFLAGS
 ulimit -c 0

@@ -325,7 +325,7 @@ struct tally {
 extern struct tally *tally;
 
 struct options {
-    unsigned jobs;
+    unsigned jobs, turns;
     uint64_t count, seconds, share, seed;
     const char *op, *state, *rescue, *name;
     uint32_t k, j, i;

@@ -12,7 +12,8 @@
  * in tests/crash/unreached (--points: no more than that). Then those that die
  * alone do so at each pass of each store, and pairs at each store with each
  * store of those that clear up: that is done whatever it takes, a fifth of the
- * pairs in this run and the others in the next rounds or runs. Stores in loops
+ * pairs in this run (ENQ_TEST_PERCENT: of that) and the others in the next rounds
+ * or runs. Stores in loops
  * are passed often: further passes are died at as long as the series has time,
  * which is its part of --share seconds (10; 0: hours). The second form plays
  * one death again.
@@ -27,6 +28,7 @@
 #include <unistd.h>
 
 #include "crash.h"
+#include "lib/percent.h"
 #include "lib/shared.h"
 
 #define JOBS_MAX 16
@@ -305,6 +307,7 @@ int main(int argc, char **argv)
     int64_t begin = now_ns();
 
     options.seed = (uint64_t)begin;
+    options.turns = (unsigned)(500 / test_percent(100));
     if (!take_options(argc, argv)) {
         fprintf(stderr, "usage: see tests/crash/main.c\n");
         return 2;

@@ -330,11 +330,12 @@ static bool is_wanted(const struct series *s)
 /* Those of two that die take nine tenths of the time, and two states of an
    operation are much alike: each has its turn in one round of five, and a run of
    one round begins where chance wants. But those that look at a whole name are
-   few, and they alone die with a shard's latch. */
+   few, and they alone die with a shard's latch. (Five: options.turns, which is more
+   on a slow machine.) */
 static bool is_its_turn(const struct series *s, uint32_t i, uint64_t seed)
 {
     return s->rescue == NULL || options.share == 0 || !is_whole() ||
-        (i + seed) % 5 == 0 || strstr(s->op->name, "-wide") != NULL;
+        (i + seed) % options.turns == 0 || strstr(s->op->name, "-wide") != NULL;
 }
 
 bool is_replay(void)

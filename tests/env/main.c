@@ -2,7 +2,7 @@
  * main.c - env-run: the library in environments that are not kind.
  *
  * usage: env-run [--seed N] [--count N] [TEXT]
- *   --count N  kills of the storm (5,000 by default)
+ *   --count N  kills of the storm (5,200, or ENQ_TEST_PERCENT of it)
  *   TEXT       only cases whose name contains it ("storm": the storm)
  *
  * Three figures: env-cases, those that passed; dying-kills, the processes
@@ -11,6 +11,7 @@
  */
 #include "dice.h"
 #include "env.h"
+#include "lib/percent.h"
 
 #include <time.h>
 
@@ -42,7 +43,7 @@ static int storm(const char *only, unsigned kills, uint64_t seed)
 int main(int argc, char **argv)
 {
     const char *only = NULL;
-    unsigned kills = KILLS;
+    unsigned kills = (unsigned)test_percent(KILLS);
     uint64_t seed = seed_of_now();
     bool was_there = access("/dev/shm/enq", F_OK) == 0;
     unsigned failed;

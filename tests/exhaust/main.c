@@ -17,12 +17,14 @@
 
 #include "base/atomic.h"
 #include "lib/mark.h"
+#include "lib/percent.h"
 #include "lib/tree.h"
 #include "scene.h"
 
 #define TESTS_MAX 200
 #define JOBS_MAX 16
 #define SECONDS_MAX 600
+#define RACES 5000
 
 /* --- figures --- */
 
@@ -49,7 +51,7 @@ struct planned {
 
 static struct planned plan[TESTS_MAX];
 static unsigned n_planned;
-struct options options = {.count = 5000};
+struct options options;
 
 static struct planned *planned(const char *prefix, const char *name)
 {
@@ -203,6 +205,7 @@ static void read_options(int argc, char **argv, unsigned *n_jobs)
     int c;
 
     options.seed = (uint64_t)time(NULL) << 20 | (unsigned)getpid();
+    options.count = (unsigned)test_percent(RACES);
     while ((c = getopt_long(argc, argv, "", known, NULL)) >= 0) {
         if (c == 's')
             options.seed = strtoull(optarg, NULL, 0);

@@ -6,13 +6,15 @@
 # usage: tests/fuzz/fuzz.sh [--seed N] [--count N] [--seconds S] [--keep DIR]
 #                           [TARGET...]
 #   --seed     of the first part; printed, and replays
-#   --count    so many executions of each part instead of its number
+#   --count    so many executions of each part instead of its number (or of
+#              ENQ_TEST_PERCENT of it)
 #   --seconds  each target for so long, instead of its number (soak)
 #   --keep     new inputs that reach something new are written there
 #
 # An input is replayed by: $BUILD/fuzz/TARGET FILE
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+. tests/lib/percent.bash
 build=${BUILD:-build}
 seed=$((RANDOM * 32768 + RANDOM + 1))
 seconds=0
@@ -84,8 +86,9 @@ export build tmp seconds keep
 echo "$parts" | while read -r t runs n option; do
     case " $targets " in *" ${t:-no} "*) ;; *) continue ;; esac
     [ "$seconds" = 0 ] || n=1
+    percent "$runs"
     for i in $(seq "$n"); do
-        echo "$t ${count:-$runs} $((seed + i))${option:+ $option}"
+        echo "$t ${count:-$counted} $((seed + i))${option:+ $option}"
     done
 done | xargs -P "$(nproc)" -L 1 bash -c 'part "$@"' part
 

@@ -11,8 +11,9 @@ trap 'exit 1' INT TERM
 
 begin() {
     rm -rf "$tmp/tree"
-    mkdir -p "$tmp/tree/tests/fake" "$tmp/tree/build"
+    mkdir -p "$tmp/tree/tests/fake" "$tmp/tree/tests/lib" "$tmp/tree/build"
     cp tests/run "$tmp/tree/tests"
+    cp tests/lib/percent.bash "$tmp/tree/tests/lib"
 }
 
 suite_is() { # NAME; its commands from stdin
@@ -28,7 +29,8 @@ suite_is() { # NAME; its commands from stdin
 # ends STATUS WHAT TEXT - runs it; the output has the text.
 ends() {
     (
-        unset ENQ_TEST_MARK PARTS
+        unset ENQ_TEST_MARK PARTS ENQ_TEST_PERCENT
+        [ -z "${percent-}" ] || export ENQ_TEST_PERCENT=$percent
         cd "$tmp/tree" && PARTS='' tests/run "${what-}" >"$tmp/out" 2>&1
     )
     local status=$?
@@ -151,4 +153,25 @@ begin
 suite_is counts <<<'echo "figure apples 5"'
 echo 'apples 6 eaten' >"$tmp/tree/tests/figures"
 ends 1 'a figure that is too low fails' 'FAIL apples: 5 counted (eaten)'
+
+# --- a slow machine ---
+
+begin
+printf '%s\n' 'apples 1000% eaten' 'pears 40 left' >"$tmp/tree/tests/figures"
+counts() { suite_is counts <<<"echo figure apples $1; echo figure pears 40"; }
+counts 400
+percent=50 ends 0 'half of it may be counted, less a fifth' \
+    'of what is counted, 50 % (ENQ_TEST_PERCENT)'
+counts 399
+percent=50 ends 1 '... and no less' 'FAIL apples: 399 counted (eaten), at least 400'
+counts 999
+percent=100 ends 1 'all of it is no fifth less' \
+    'FAIL apples: 999 counted (eaten), at least 1000'
+echo 'pears 50 left' >"$tmp/tree/tests/figures"
+percent=10 ends 1 'what is not counted in proportion is all there' \
+    'FAIL pears: 40 counted (left), at least 50'
+for percent in 0 101 x 5x -1 ' 5' 1e1; do
+    ends 2 "no percent: \"$percent\"" "ENQ_TEST_PERCENT=$percent: a number from 1 to 100"
+done
+unset percent
 sum_up itself

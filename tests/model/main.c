@@ -7,7 +7,8 @@
  *                tenth of the operations, which have found something before;
  *                then new ones, whose seed is printed)
  *   --ops N      so many compared operations (default 1,050,000, 350,000 under the
- *                address sanitizer, 1,750,000 optimized; over a bridge 48,000)
+ *                address sanitizer, 1,750,000 optimized; over a bridge 48,000;
+ *                or ENQ_TEST_PERCENT of that)
  *   --only TEXT  configurations whose name contains it
  *   --steps      print every step
  *   --over KIND  through a bridge, by unix or tcp: without waits (over.c says
@@ -24,6 +25,7 @@
 #include <time.h>
 
 #include "history.h"
+#include "lib/percent.h"
 
 #define SEED_KEPT 11
 /* Under the address sanitizer an operation costs three times as much, and what it
@@ -299,7 +301,8 @@ int main(int argc, char **argv)
 {
     read_options(argc, argv);
     if (options.ops == 0)
-        options.ops = options.over == NULL ? OPS_DEFAULT : OPS_OVER;
+        options.ops =
+            test_percent(options.over == NULL ? OPS_DEFAULT : OPS_OVER);
     signal(SIGABRT, on_abort);
     signal(SIGSEGV, on_abort);
     if (options.seeded) {

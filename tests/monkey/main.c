@@ -3,7 +3,7 @@
  *
  * usage: monkey-run [--seed N] [--kills N] [--seconds S] [--only TEXT]
  *   --seed N     the same dice again (not the same scheduling)
- *   --kills N    so many kills in all (default 65,500)
+ *   --kills N    so many kills in all (default 65,500, or ENQ_TEST_PERCENT of it)
  *   --seconds S  play for so long instead: a soak of hours
  *   --only TEXT  backends whose name contains it; "checker"
  *
@@ -22,9 +22,12 @@
 
 #include "check.h"
 #include "crew.h"
+#include "lib/percent.h"
 #include "remote.h"
 #include "selftest.h"
 
+#define KILLS 65500
+#define KILLS_SEEN 30000 /* enough to see each kind of event */
 #define CALIBRATION_NS (300 * NS_S)
 #define PATIENCE_NS (280 * NS_S) /* for all the kills */
 
@@ -32,7 +35,7 @@ static struct {
     uint64_t seed, kills;
     int64_t seconds;
     const char *only;
-} options = {.kills = 65500};
+} options;
 
 static struct stage *stage;
 static struct book *books[2];
@@ -384,6 +387,7 @@ static bool take_option(const char *name, const char *value)
 static void take_options(int argc, char **argv)
 {
     options.seed = (uint64_t)time(NULL) ^ (uint64_t)getpid() << 20;
+    options.kills = test_percent(KILLS);
     for (int i = 1; i < argc; i += 2)
         if (i + 1 == argc || !take_option(argv[i], argv[i + 1])) {
             fprintf(stderr,
@@ -413,10 +417,10 @@ int main(int argc, char **argv)
         verdict(calibrate(&backend_mutex, FAULT_ASLEEP) >= 0,
             "the lost wake-up of a robust mutex is found");
     play_all();
-    if (sums.kills > 5000)
+    if (sums.kills > KILLS_SEEN)
         play_until_a_lock_outlives_its_bridge();
     crew_fini();
-    if (sums.kills > 5000)
+    if (sums.kills > KILLS_SEEN)
         verdict(has_seen_all(), "every kind of event has come");
     printf("figure monkey-kills %" PRIu64 "\n", sums.kills);
     printf("figure monkey-recoverers-killed %" PRIu64 "\n", sums.recoverers);

@@ -9,7 +9,8 @@
  *   --first N      seeds from here on (default: from 1 for six tenths of the
  *                  steps, which have found something before; then from one
  *                  that is new each time, and printed)
- *   --count STEPS  until so many steps were made (default 500,000,000)
+ *   --count STEPS  until so many steps were made (default 500,000,000, or
+ *                  ENQ_TEST_PERCENT of it)
  *   --seconds S    or for so long
  *   --fault NAME   with a faulty machine: wakes, fences, cas, marks
  *   --kind TEXT    schedules of this kind only, of the first whose name begins
@@ -37,6 +38,7 @@
 #include <unistd.h>
 
 #include "lib/dice.h"
+#include "lib/percent.h"
 #include "lib/shared.h"
 #include "sim/sim.h"
 
@@ -56,7 +58,7 @@ static struct {
     long workers, kind; /* -1: all kinds */
     enum fault fault;
     bool one, plain;
-} options = {.count = COUNT_DEFAULT, .kind = -1};
+} options = {.kind = -1};
 
 /* What the workers say, in memory that all see. */
 struct tally {
@@ -449,6 +451,7 @@ static void take_option(const char *name, const char *value)
 static void take_options(char **argv)
 {
     options.workers = sysconf(_SC_NPROCESSORS_ONLN);
+    options.count = test_percent(COUNT_DEFAULT);
     for (argv++; *argv != NULL; argv++) {
         if (strcmp(*argv, "--tell") == 0)
             sim.talks = true;

@@ -3,6 +3,9 @@
  *
  * usage: step-run [--seed N] [--seconds S] [--worlds N]
  *                 [--op NAME] [--replay NAME:STATE:cN]
+ *
+ * The usual states of each operation (ENQ_TEST_PERCENT of them), and then more for
+ * as long as --seconds says.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -11,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/percent.h"
 #include "lib/shared.h"
 #include "step.h"
 
@@ -210,6 +214,7 @@ static void take_op(const char *name)
 
 static void take_options(int argc, char **argv)
 {
+    tally->percent = (uint32_t)test_percent(100);
     tally->seed = (uint64_t)now_us() ^ (uint64_t)getpid() << 48;
     for (int i = 1; i < argc; i += 2) {
         if (i + 1 == argc)

@@ -244,6 +244,7 @@ struct op_tally {
 
 struct tally {
     uint32_t next, failures, stop;
+    uint32_t percent; /* of the usual states of each operation */
     uint64_t seed;
     int64_t until_us; /* cases beyond the usual ones are begun until then */
     uint64_t count;   /* or until so many kills */

@@ -461,7 +461,7 @@ static bool next_case(unsigned *op, unsigned *number)
         *number = next / n_ops;
         if (tally->one_op && *op != tally->only.op && *number < NUMBERS)
             continue;
-        if (*number < ops[*op].states)
+        if (*number < 1 + (ops[*op].states - 1) * tally->percent / 100)
             return true;
         if (*number >= NUMBERS && tally->until_us <= now_us())
             return false;
