@@ -23,14 +23,14 @@ waits()
 {
     local before
     before=$("$LOCKCTL" list --only state "$2" | grep -c waiting)
-    start lock --no-deadlock -w 60 -o "$1" -m "${3:-E}" "$2"
+    start lock --no-deadlock -w 900 -o "$1" -m "${3:-E}" "$2"
     within 5 n_wait $((before + 1)) "$2" || fail "$1 waits for $2"
 }
 
 # The lines without what no two runs have in common.
 plain()
 {
-    sed -E 's/, for [0-9]+m?s \((pid [0-9]+ lockctl(-guard)?|process gone)\)$//' "$tmp/out"
+    sed -E 's/, for ([0-9]+m)?[0-9]+m?s \((pid [0-9]+ lockctl(-guard)?|process gone)\)$//' "$tmp/out"
 }
 
 # Nothing ---------------------------------------------------------------------
@@ -60,8 +60,8 @@ is 'who has it, and who waits before' '  B waits for E x/1
     A has it: E x/1
     B waits ahead: E x/1' "$(plain)"
 out_has 'since when, and which process' \
-    "^  C waits for X x/1, for [0-9]+m?s \(pid $pid lockctl\)$"
-out_has 'a holder that is gone' 'A has it: E x/1, for [0-9]+m?s \(process gone\)'
+    "^  C waits for X x/1, for ([0-9]+m)?[0-9]+m?s \(pid $pid lockctl\)$"
+out_has 'a holder that is gone' 'A has it: E x/1, for ([0-9]+m)?[0-9]+m?s \(process gone\)'
 exits 'by name' 0 graph -n x
 is 'by name, all of it' 5 "$(wc -l <"$tmp/out")"
 exits 'by key' 0 graph -n 'x/@'
@@ -115,7 +115,7 @@ scene run
 holds A x/1
 holds B x/2
 waits A x/2
-start run --no-deadlock -w 60 -o B x/1 true
+start run --no-deadlock -w 900 -o B x/1 true
 true_that 'run --no-deadlock waits' within 5 n_wait 1 x/1
 "$LOCKCTL" list x/2 --only id | head -n 1 | xargs "$LOCKCTL" unlock
 true_that 'the cycle is open again' within 5 n_wait 0 x/2
@@ -165,7 +165,7 @@ is 'nothing is marked there' 0 "$(grep -c '[*]' "$tmp/out")"
 
 scene many
 holds A m/1
-for i in {1..40}; do start lock -w 60 -m X -o "W$i" m/1; done
+for i in {1..40}; do start lock -w 900 -m X -o "W$i" m/1; done
 true_that '40 wait' within 10 n_wait 40 m/1
 exits 'hundreds of edges' 0 graph --dot
 is 'all edges, dot' $((40 + 40 * 39 / 2)) "$(grep -c -e '->' "$tmp/out")"

@@ -4,15 +4,15 @@
 . "$(dirname "$0")/lib.bash"
 
 "$LOCKCTL" lock -t none -o A -m E product/Computer >/dev/null
-"$LOCKCTL" lock -t 60 -o B -m S product/Printer/A4 >/dev/null
-"$LOCKCTL" lock -t 120 -o C -m X customer/4711 >/dev/null
-start run -o D order/1 sleep 60
+"$LOCKCTL" lock -t 900 -o B -m S product/Printer/A4 >/dev/null
+"$LOCKCTL" lock -t 1800 -o C -m X customer/4711 >/dev/null
+start run -o D order/1 sleep 900
 within 5 is_held order/1
 holder=$("$LOCKCTL" list --only pid order/1) # the guardian's
-start lock -o W1 -w 60 order/1
+start lock -o W1 -w 900 order/1
 waiter=$pid
 within 5 somebody_waits order/1
-start lock -o W2 -m S -w 60 'order/@'
+start lock -o W2 -m S -w 900 'order/@'
 within 5 n_wait 2 order
 
 # The table -------------------------------------------------------------------
@@ -22,10 +22,10 @@ is 'a title and a line each' 7 "$(wc -l <"$tmp/out")"
 out_has 'columns' \
     '^OBJECT +ARGUMENT +MODE +OWNER +PID +COMMAND +STATE +AGE +TTL +TOKEN +ID$'
 out_has 'a row' \
-    '^product +Computer +E +A +- +- +orphaned +[0-9]+m?s +none +[0-9]+ +[0-9a-f-]{36}$'
+    '^product +Computer +E +A +- +- +orphaned +([0-9]+m)?[0-9]+m?s +none +[0-9]+ +[0-9a-f-]{36}$'
 out_has 'a living holder' "^order +1 +E +D +$holder +lockctl-guard +held +"
 out_has 'a waiter is indented and marked' \
-    "^  order +1 +E\* +W1 +$waiter +lockctl +waiting +[0-9]+m?s +- +- +"
+    "^  order +1 +E\* +W1 +$waiter +lockctl +waiting +([0-9]+m)?[0-9]+m?s +- +- +"
 is 'waiters are below their holder, in order' 'D W1 W2' \
     "$(grep -A2 '^order' "$tmp/out" | awk '{print $4}' | xargs)"
 is 'columns are aligned' 1 "$(awk 'NR > 1 {print index($0, $NF)}' \
@@ -62,15 +62,15 @@ is 'one column' 'customer/4711' "$("$LOCKCTL" list customer --only spec)"
 # A waiter stands under the first of several that it overlaps.
 ENQ_SPACE=$ENQ_SPACE.tree
 for i in 1 2 3; do
-    "$LOCKCTL" lock -t 60 -o "T$i" "tree/$i" >/dev/null
+    "$LOCKCTL" lock -t 900 -o "T$i" "tree/$i" >/dev/null
 done
-"$LOCKCTL" lock -t 60 -m S -o T4 'tree/@/x' >/dev/null
-"$LOCKCTL" lock -t 60 -m S -o T5 'tree/y/@' >/dev/null
-start lock -o W1 -w 60 'tree/@'
+"$LOCKCTL" lock -t 900 -m S -o T4 'tree/@/x' >/dev/null
+"$LOCKCTL" lock -t 900 -m S -o T5 'tree/y/@' >/dev/null
+start lock -o W1 -w 900 'tree/@'
 within 5 n_wait 1 tree
-start lock -o W2 -w 60 'tree/z/x'
+start lock -o W2 -w 900 'tree/z/x'
 within 5 n_wait 2 tree
-start lock -o W3 -w 60 'tree/@/z'
+start lock -o W3 -w 900 'tree/@/z'
 within 5 n_wait 3 tree
 is 'waiters of generic keys' 'T1 W1 T2 T3 T4 W2 T5 W3' "$(rows tree)"
 ENQ_SPACE=${ENQ_SPACE%.tree}
@@ -113,7 +113,7 @@ fi
 
 evil=$'a\033[31mred\nnew\ttab\x7f'
 latin=$'caf\xe9'
-"$LOCKCTL" lock -t 60 -o "$evil" "evil/$latin/a\\/b/ü/\"q\"/"$'\u202e' >/dev/null
+"$LOCKCTL" lock -t 900 -o "$evil" "evil/$latin/a\\/b/ü/\"q\"/"$'\u202e' >/dev/null
 exits 'list of evil names' 0 list evil
 is 'evil names are one line' 2 "$(wc -l <"$tmp/out")"
 is 'no control characters' 0 "$(tr -d '\n' <"$tmp/out" | grep -c '[[:cntrl:]]')"
@@ -176,13 +176,30 @@ fi
 exits 'stats' 0 stats
 out_has 'stats: held' '^held +5$'
 out_has 'stats: its file' "^space +/dev/shm/.*$space_name"
-timeout -s INT 0.5 "$LOCKCTL" stats -i 0.05 >"$tmp/out" 2>"$tmp/err"
-is 'stats -i goes on' 124 $?
-true_that 'stats -i: lines' test "$(grep -c '^ *5 ' "$tmp/out")" -ge 5
+# goes_on ARGUMENT... -- N PATTERN: until so many lines are like that.
+goes_on()
+{
+    local arguments=()
+
+    while [ "$1" != -- ]; do
+        arguments+=("$1")
+        shift
+    done
+    start "${arguments[@]}"
+    within 5 has_lines "$2" "$3"
+    kill -INT "$pid"
+    wait "$pid"
+    is "${arguments[*]} goes on until ^C" 130 $?
+    cp "$tmp/bg.out" "$tmp/out"
+    true_that "${arguments[*]}: lines" has_lines "$2" "$3"
+}
+has_lines()
+{
+    [ "$(grep -c "$2" "$tmp/bg.out")" -ge "$1" ]
+}
+goes_on stats -i 0.05 -- 5 '^ *5 '
 out_has 'stats -i: title' '^ +HELD +WAITING +GRANTS/s'
-timeout -s INT 0.5 "$LOCKCTL" stats --json -i 0.05 >"$tmp/out" 2>"$tmp/err"
-true_that 'stats --json -i: one object on a line' \
-    test "$(grep -c '^{.*}$' "$tmp/out")" -ge 3
+goes_on stats --json -i 0.05 -- 3 '^{.*}$'
 exits 'doctor' 0 doctor
 out_has 'doctor says so' '^healthy$'
 exits 'doctor --fix' 0 doctor --fix
