@@ -11,7 +11,7 @@
 #include "lib/mark.h"
 
 #define WORKERS 6
-#define PATIENCE_MS 120000 /* for what hangs: the machine may be slow */
+#define PATIENCE_MS 300000 /* for what hangs: the machine may be slow */
 
 unsigned env_passed, env_failed;
 uint32_t *env_dying_kills;

@@ -17,7 +17,7 @@
 #define KILLS_EACH 3
 #define KILLS_MIN 400
 #define PLAY_MS 4000
-#define PLAY_MOST_MS 20000
+#define PLAY_MOST_MS 120000
 
 /* --- the killer --- */
 

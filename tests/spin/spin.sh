@@ -11,7 +11,7 @@
 set -u
 cd "$(dirname "$0")" || exit 1
 only=${1-}
-export LC_ALL=C SECONDS_MOST=${SECONDS_MOST:-250}
+export LC_ALL=C SECONDS_MOST=${SECONDS_MOST:-1500}
 
 runs() {
     cat <<-'END'

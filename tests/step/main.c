@@ -20,7 +20,7 @@
 
 #define WORLDS_MAX 16u
 #define WORLDS 6u /* each sleeps now and then */
-#define SILENT_US 150000000
+#define SILENT_US 300000000
 
 struct seat {
     pid_t pid;

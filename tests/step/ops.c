@@ -10,7 +10,7 @@
 
 #include "step.h"
 
-#define LONG_WAIT_MS 20000
+#define LONG_WAIT_MS 100000 /* longer than a victim may take, step by step */
 
 static const uint32_t modes[] = {
     ENQ_MODE_X, ENQ_MODE_S, ENQ_MODE_E, ENQ_MODE_O};

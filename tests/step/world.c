@@ -14,7 +14,7 @@
 #define SLOTS 4032u
 #define CASES 32     /* then a new segment, after a look for what is lost */
 #define NUMBERS 100u /* no operation has more states in a usual run */
-#define DEATH_MS 60000
+#define DEATH_MS 120000
 #define STUCK_MS 10000
 #define LATE_US 50000
 #define SHORT 80   /* changes */
