@@ -16,7 +16,7 @@ import sys
 import nets
 import scenarios
 from judge import Judge
-from world import BRIDGE, LOCKCTL, World, end_with_parent
+from world import BRIDGE, LOCKCTL, SLOWNESS, World, end_with_parent
 
 import pieces  # noqa: F401 - each adds its scenarios
 import ends  # noqa: F401
@@ -93,6 +93,7 @@ def main():
             print('net: 0 passed, 1 failed, 0 skipped')
             return 1
     print('seed %d' % args.seed, flush=True)
+    print('the kernel takes %.1f times as long as usual' % SLOWNESS)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     allow_descriptors()
     wanted = scenarios.worlds(args.text)
