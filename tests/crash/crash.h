@@ -343,6 +343,8 @@ void points_begin(void);
 bool point_is_new(unsigned number);
 unsigned points_missing(void);
 void points_print_missing(void);
+/* There was no time to reach all: those that are reached rarely may be missing. */
+extern bool points_cut_short;
 /* False: one was not reached, and no reason is given; or one was, after all. */
 bool points_report(void);
 

@@ -34,6 +34,7 @@
 #define JOBS_MAX 16
 #define HANG_S 60
 #define ROUNDS 60
+#define REACH_S 600 /* for these rounds: usually half a minute */
 
 struct tally *tally;
 struct options options = {.share = 10};
@@ -269,14 +270,21 @@ static void play_round(unsigned round)
    the next time. */
 static void reach_points(void)
 {
+    int64_t until = now_ns() + REACH_S * INT64_C(1000000000);
+    unsigned i;
+
     points_only = true;
-    for (unsigned i = 0; i < ROUNDS && points_missing() > 0; i++) {
+    for (i = 0; i < ROUNDS && points_missing() > 0 && now_ns() < until; i++) {
         printf("round %u: %u points to reach\n", i, points_missing());
         if (i > 2)
             points_print_missing();
         play_round(i);
     }
     points_only = false;
+    if (points_missing() == 0 || i == ROUNDS)
+        return;
+    points_cut_short = true;
+    printf("after %d s, %u rounds, no more are looked for\n", REACH_S, i);
 }
 
 static bool is_done(int64_t begin)
