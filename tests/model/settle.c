@@ -162,6 +162,14 @@ static bool is_beside_own(const struct history *h, const struct m_lock *l)
     return false;
 }
 
+/* It has died waiting, and later in the queue: who was before it, was never kept
+   out by it, and need not be told. */
+static bool was_behind(const struct history *h, unsigned i,
+    const struct m_lock *l)
+{
+    return h->died[i] && h->m.locks[i].arrival > l->arrival;
+}
+
 /* R9: a promote makes room beside what was promoted only. Once the asker's own
    is entered only that makes way: a waiter that was told for what had left may
    be kept out by it, and then no other is told in its place. A waiter that has
@@ -173,7 +181,8 @@ static bool is_heir(struct history *h, const struct m_lock *l)
     if (h->winner != NULL && m_overlap(&h->m, h->winner, l))
         return false;
     for (unsigned i = 0; i < M_LOCKS; i++)
-        if (((h->left[i] && !(h->n_own > 0 && h->died[i])) ||
+        if (((h->left[i] && !(h->n_own > 0 && h->died[i]) &&
+                 !was_behind(h, i, l)) ||
                 made_way(h, &h->m.locks[i])) &&
             m_overlap(&h->m, &h->m.locks[i], l))
             return true;
