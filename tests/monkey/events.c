@@ -69,7 +69,7 @@ static void check_cancel(struct story *s, const struct op *op,
 {
     const struct op *of = started_by(all, op);
 
-    if (!op_ended(op) || op->result == ENQ_NOTHELD)
+    if (!op_ended(op) || op->result == ENQ_NOTHELD || remote_had_nobody(s, op))
         return;
     if (op->result != ENQ_OK)
         story_fault(s, FAULT_RESULT, "%s", op_text(op));

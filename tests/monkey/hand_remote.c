@@ -4,6 +4,8 @@
  */
 #include "hand.h"
 
+#include <errno.h>
+
 static void remote(unsigned place, int32_t grace_ms)
 {
     hand_book->lives[place].remote = true;
@@ -238,6 +240,38 @@ static void a_client_does_not_know_though_its_bridge_lives(void)
     remote(0, 200);
     bridge(0, 0);
     about(lock(0, X, 1, 2), OP_VALID, 22, 23)->result = ENQ_ELEASE;
+}
+
+/* At 20 its bridge was killed; from 1000 on, for so long, there is another. */
+static void asks_in_vain(double served, double end)
+{
+    remote(0, 200);
+    bridge(0, 20);
+    bridge(1000, 1000 + served);
+    lock(0, X, 30, end)->result = -ENOTCONN;
+    hand_book->ops[0][0].token = 0;
+}
+
+static void a_client_had_no_bridge_for_long_enough(void)
+{
+    asks_in_vain(1100, 5040);
+}
+
+static void a_client_had_a_bridge_while_the_machine_was_late(void)
+{
+    asks_in_vain(1300, 5040);
+    hand_book->heartbeats[hand_book->n_heartbeats++] =
+        (struct pause){AT_MS(1200), AT_MS(1500)};
+}
+
+static void a_client_had_a_bridge_and_did_not_find_it(void)
+{
+    asks_in_vain(1300, 5040);
+}
+
+static void a_client_gives_up_too_early(void)
+{
+    asks_in_vain(100, 4000);
 }
 
 static void a_leased_lock_is_lost_with_its_bridge(void)
@@ -488,6 +522,10 @@ const struct hand_test hand_remote[] = {
     T(a_lock_that_was_lost_and_adopted_again_blocks, NONE),
     T(a_client_cannot_ask_between_two_bridges, NONE),
     T(a_client_does_not_know_though_its_bridge_lives, FAULT_RESULT),
+    T(a_client_had_no_bridge_for_long_enough, NONE),
+    T(a_client_had_a_bridge_while_the_machine_was_late, NONE),
+    T(a_client_had_a_bridge_and_did_not_find_it, FAULT_RESULT),
+    T(a_client_gives_up_too_early, FAULT_RESULT),
     T(a_leased_lock_is_lost_with_its_bridge, FAULT_LOST),
     T(a_lock_is_there_after_its_token_was_not_shown, NONE),
     T(a_lock_is_there_after_a_process_has_found_it_gone, FAULT_REFUSED),

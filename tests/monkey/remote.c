@@ -4,6 +4,8 @@
  */
 #include "remote.h"
 
+#include <errno.h>
+
 /* A bridge looks at its sessions so often. */
 #define TICK_NS (100 * NS_MS)
 /* Within this it has read what a socket has, and noticed its end. */
@@ -114,6 +116,15 @@ bool remote_may_not_know(const struct story *s, const struct op *op)
     return op->kind == OP_VALID && op->result == ENQ_ELEASE &&
         remote_is(s, op->life) &&
         was_there_death(s, op->begin_ns - APART_NS, op->end_ns);
+}
+
+#define GIVES_UP_NS (5 * NS_S)
+
+bool remote_had_nobody(const struct story *s, const struct op *op)
+{
+    return op->result == -ENOTCONN && remote_is(s, op->life) &&
+        op->end_ns - op->begin_ns >= GIVES_UP_NS &&
+        served_ns(s, op->begin_ns, PAUSE_NS + NOTICE_NS) > op->end_ns;
 }
 
 /* A client that gives back again what is gone is told that it was done. */

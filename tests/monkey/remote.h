@@ -31,6 +31,10 @@ void remote_begin(struct story *s);
 /* ENQ_ELEASE for what was adopted, or whose ttl is near: it has to ask. */
 bool remote_may_not_know(const struct story *s, const struct op *op);
 
+/* -ENOTCONN, as enq.h says: nobody to ask for 5 s. It would have found a bridge
+   that served for long enough, as long as the machine was not late. */
+bool remote_had_nobody(const struct story *s, const struct op *op);
+
 /* A lock is begun by `op`: is its end that of a session, and since when is it
    known that the session lives? */
 void remote_begin_hold(const struct story *s, struct hold *h,

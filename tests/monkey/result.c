@@ -184,7 +184,8 @@ void result_check(struct story *s, const struct hold *h, const struct op *op,
     if (result_is_gone(op->result)) {
         if (op->life == h->op->life)
             result_check_why(s, h, op, all);
-    } else if (remote_may_not_know(s, op) || remote_is_anothers(s, h, op)) {
+    } else if (remote_may_not_know(s, op) || remote_had_nobody(s, op) ||
+        remote_is_anothers(s, h, op)) {
         return; /* nobody could be asked; or it is about another lock */
     } else if ((op->result != ENQ_REFUSED || !may_be_refused(h, op)) &&
         story_fault(s, FAULT_RESULT, "%s", op_text(op))) {
@@ -287,7 +288,8 @@ static void check_asking(struct story *s, const struct op *op)
             story_fault(s, FAULT_ENDED, "%s", op_text(op));
         return;
     default:
-        story_fault(s, FAULT_RESULT, "%s", op_text(op));
+        if (!remote_had_nobody(s, op))
+            story_fault(s, FAULT_RESULT, "%s", op_text(op));
     }
 }
 
@@ -302,7 +304,8 @@ void result_check_asking(struct story *s)
             continue;
         if (asks && op_leads(op))
             check_asking(s, op);
-        else if (!asks && op->result < 0 && !remote_may_not_know(s, op))
+        else if (!asks && op->result < 0 && !remote_may_not_know(s, op) &&
+            !remote_had_nobody(s, op))
             story_fault(s, FAULT_RESULT, "%s", op_text(op));
     }
 }
