@@ -49,6 +49,14 @@
 /* The longest bypass window, from a waiter's arrival (window_ns in transition.c). */
 #define WINDOW_MOST_NS INT64_C(5000000)
 
+/* Of a waiter: one that transition_queue() may have stored, or recovery
+   (relink_waiter()). */
+static inline bool transition_window_is_sound(const struct map *map,
+    const struct entry *e)
+{
+    return shm_load(&e->window_ns) <= (map->strict ? 0 : WINDOW_MOST_NS);
+}
+
 /* New entries, filled, PHASE_CACHED. Returns: 0; ENQ_EXISTS: its id is taken.
    Faults: ENQ_ECORRUPT. */
 int transition_hold(struct scope *s, const struct ask *ask, struct entry *e);

@@ -126,6 +126,7 @@ static void relink_generic(struct repair *r, struct entry *e)
     struct entry *first = at_entry(map, gate->head);
     struct key key;
 
+    relink_waiter(map, e);
     if (entry_key(map, e, &key))
         shm_store(&e->hash, key_digest(&key, map->hash_seed));
     shm_store(&gate->n_waiting, gate->n_waiting + entry_is(e, PHASE_WAITING));

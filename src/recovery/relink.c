@@ -48,10 +48,10 @@ struct entry *ring_insert(const struct map *map, struct entry *first,
 /* R7, after a death in transition_grant(): the end of the ttl was stored, the
    state was not, and both are one word (window_ns, deadline_ns). So the bypass
    window may be any. One that is longer than any is has ended now; the others are
-   what they were. */
-static void end_window(const struct map *map, struct entry *e)
+   what they were. Under the latch of its bucket or gate, in which it waits. */
+void relink_waiter(const struct map *map, struct entry *e)
 {
-    if (e->window_ns > (map->strict ? 0 : WINDOW_MOST_NS))
+    if (entry_is(e, PHASE_WAITING) && !transition_window_is_sound(map, e))
         shm_store(&e->window_ns, 0);
 }
 
@@ -64,8 +64,7 @@ int relink_concrete(struct map *map, struct entry *e)
     struct entry *first, *now, *last;
     struct key key;
 
-    if (entry_is(e, PHASE_WAITING))
-        end_window(map, e);
+    relink_waiter(map, e);
     if (!entry_key(map, e, &key))
         return ENQ_ECORRUPT;
     if (e->ring_modes != 0)

@@ -11,6 +11,11 @@
    ENQ_ECORRUPT. */
 int relink_concrete(struct map *map, struct entry *e);
 
+/* What a waiter says of itself beside its links, made true; of others nothing.
+   Whoever links an entry anew, in a ring of whatever kind, begins with it:
+   relink_concrete() does. */
+void relink_waiter(const struct map *map, struct entry *e);
+
 /* One that has an id, into the index of ids; @state is what it was when it was
    met. Returns: 0. Faults: ENQ_ECORRUPT. */
 int relink_id(struct map *map, struct entry *e, uint64_t state);
