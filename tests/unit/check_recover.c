@@ -1,7 +1,7 @@
 /*
  * check_recover.c - what is derived is scribbled over: the check finds it, the
- * doctor makes it anew, and every lock is still there. What is true is
- * scribbled over: it is found, and nobody crashes.
+ * doctor makes it anew, and every lock is still there. (What is true:
+ * check_damage.c.)
  */
 #include "recovery/recover.h"
 
@@ -10,59 +10,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "api/attachment.h"
 #include "lib/latches.h"
 #include "sync/latch.h"
-#include "unit.h"
+#include "ward.h"
 
-/* --- a table with everything in it --- */
-
-#define CONCRETE 40
-#define GENERIC 5
-#define HELD (CONCRETE + GENERIC)
-
-struct ward {
-    struct enq *e;
-    struct map *map;
-    struct enq_grant g[HELD];
-};
-
-static int lock_at(struct ward *w, int i)
-{
-    char field[16], id[16];
-
-    snprintf(field, sizeof(field), "%d", i);
-    snprintf(id, sizeof(id), "id-%d", i);
-    return enq_lock(w->e,
-        ENQ_REQ(.name = "n", .key = {i < CONCRETE ? field : "@", "x"},
-            .mode = ENQ_MODE_S, .id = i % 3 == 0 ? id : NULL),
-        &w->g[i]);
-}
-
-static struct ward fill(void)
-{
-    struct ward w = {.e = unit_open()};
-
-    w.map = w.e->map;
-    for (int i = 0; i < HELD; i++)
-        want(ENQ_OK, lock_at(&w, i));
-    unit_healthy(w.e);
-    return w;
-}
-
-static struct entry *entry(const struct ward *w, int i)
-{
-    uint64_t state;
-
-    return entry_of_handle(w->map, w->g[i].handle, &state);
-}
+/* --- scribbling over what is derived --- */
 
 static struct gate *gate(const struct ward *w)
 {
-    return &w->map->gates[gate_of_hash(entry(w, 0)->name_hash)];
+    return &w->map->gates[gate_of_hash(ward_entry(w, 0)->name_hash)];
 }
-
-/* --- scribbling over what is derived --- */
 
 /* What is true of it stays: its latch and its newest token. */
 static void forget(struct bucket *bucket)
@@ -97,7 +54,7 @@ static void fill_buckets_with_rubbish(struct ward *w)
 
 static void change_a_tag(struct ward *w)
 {
-    uint32_t number = shard_of_hash(entry(w, 0)->hash);
+    uint32_t number = shard_of_hash(ward_entry(w, 0)->hash);
 
     for (uint32_t i = 0; i < w->map->shards[number].n_buckets; i++)
         for (unsigned k = 0; k < BUCKET_SLOTS; k++)
@@ -107,7 +64,7 @@ static void change_a_tag(struct ward *w)
 
 static void lead_twice_to_an_object(struct ward *w)
 {
-    struct entry *e = entry(w, 3);
+    struct entry *e = ward_entry(w, 3);
     struct bucket *bucket = bucket_of_entry(w->map, e);
     unsigned free = (unsigned)__builtin_ctz(bucket_slots(bucket, 0));
 
@@ -117,7 +74,7 @@ static void lead_twice_to_an_object(struct ward *w)
 
 static void put_an_object_into_another_bucket(struct ward *w)
 {
-    struct entry *e = entry(w, 3);
+    struct entry *e = ward_entry(w, 3);
     struct bucket *bucket = bucket_of_entry(w->map, e);
     struct bucket *other = at_bucket(w->map, shard_of_hash(e->hash), 0);
 
@@ -160,17 +117,17 @@ static void forget_the_digests(struct ward *w)
 
 static void break_a_ring(struct ward *w)
 {
-    entry(w, CONCRETE)->next = entry(w, CONCRETE)->prev;
+    ward_entry(w, WARD_CONCRETE)->next = ward_entry(w, WARD_CONCRETE)->prev;
 }
 
 static void lead_a_ring_astray(struct ward *w)
 {
-    entry(w, 5)->next = entry(w, 6)->next;
+    ward_entry(w, 5)->next = ward_entry(w, 6)->next;
 }
 
 static void lead_a_ring_outside(struct ward *w)
 {
-    entry(w, 5)->next = entry(w, 5)->prev = UINT32_MAX;
+    ward_entry(w, 5)->next = ward_entry(w, 5)->prev = UINT32_MAX;
 }
 
 static const struct {
@@ -193,18 +150,13 @@ static const struct {
     {lead_a_ring_outside, "I2"},
 };
 
-static int look(struct ward *w, uint32_t flags, char report[8192])
-{
-    return enq_doctor(w->e, flags, report, 8192);
-}
-
 static void all_are_there(struct ward *w)
 {
     char id[16];
     enq_handle h;
     size_t total;
 
-    for (int i = 0; i < HELD; i++) {
+    for (int i = 0; i < WARD_HELD; i++) {
         snprintf(id, sizeof(id), "id-%d", i);
         want(ENQ_OK, enq_valid(w->e, w->g[i].handle));
         if (i % 3 != 0)
@@ -213,7 +165,7 @@ static void all_are_there(struct ward *w)
         ck_assert_uint_eq(h, w->g[i].handle);
     }
     want(ENQ_OK, enq_list(w->e, "n", "me", NULL, 0, &total));
-    ck_assert_uint_eq(total, HELD);
+    ck_assert_uint_eq(total, WARD_HELD);
 }
 
 static void all_can_go(struct ward *w)
@@ -223,7 +175,7 @@ static void all_can_go(struct ward *w)
     want(ENQ_BUSY,
         enq_lock(w->e,
             ENQ_REQ(.name = "n", .key = {"9", "x"}, .mode = ENQ_MODE_X), &g));
-    for (int i = 0; i < HELD; i++)
+    for (int i = 0; i < WARD_HELD; i++)
         want(ENQ_OK, enq_unlock(w->e, w->g[i].handle, w->g[i].token));
     want(ENQ_OK,
         enq_lock(w->e,
@@ -234,13 +186,13 @@ static void all_can_go(struct ward *w)
 TEST(what_is_derived_is_checked_and_made_anew)
 {
     char report[8192];
-    struct ward w = fill();
+    struct ward w = ward_fill();
 
     derived[_i].scribble(&w);
-    ck_assert_int_gt(look(&w, 0, report), 0);
+    ck_assert_int_gt(ward_look(&w, 0, report), 0);
     ck_assert_msg(strstr(report, derived[_i].finding) != NULL, "%s", report);
-    ck_assert_msg(look(&w, ENQ_DOCTOR_FIX, report) == 0, "%s", report);
-    ck_assert_msg(look(&w, 0, report) == 0, "%s", report);
+    ck_assert_msg(ward_look(&w, ENQ_DOCTOR_FIX, report) == 0, "%s", report);
+    ck_assert_msg(ward_look(&w, 0, report) == 0, "%s", report);
     all_are_there(&w);
     all_can_go(&w);
     enq_close(w.e);
@@ -250,13 +202,13 @@ TEST(what_is_derived_is_checked_and_made_anew)
 TEST(the_counts_of_pages_are_made_anew)
 {
     char report[8192];
-    struct ward w = fill();
+    struct ward w = ward_fill();
     struct seg_header was = *w.map->h;
 
     w.map->h->slab_pages = 12345;
     w.map->h->pages_used = 1;
     w.map->h->orphans[0].pages = 77;
-    ck_assert_int_eq(look(&w, ENQ_DOCTOR_FIX, report), 0);
+    ck_assert_int_eq(ward_look(&w, ENQ_DOCTOR_FIX, report), 0);
     ck_assert_uint_eq(w.map->h->slab_pages, was.slab_pages);
     ck_assert_uint_eq(w.map->h->pages_used, was.pages_used);
     ck_assert_uint_eq(w.map->h->orphans[0].pages, 0);
@@ -268,171 +220,13 @@ TEST(the_counts_of_pages_are_made_anew)
 TEST(a_healthy_table_is_not_changed_by_the_doctor)
 {
     char report[8192];
-    struct ward w = fill();
+    struct ward w = ward_fill();
 
     for (int i = 0; i < 3; i++)
-        ck_assert_msg(look(&w, ENQ_DOCTOR_FIX, report) == 0, "%s", report);
+        ck_assert_msg(ward_look(&w, ENQ_DOCTOR_FIX, report) == 0, "%s", report);
     all_are_there(&w);
     all_can_go(&w);
     enq_close(w.e);
-}
-
-/* --- what is true --- */
-
-static void long_name(struct entry *e)
-{
-    e->name_bytes = 60000;
-}
-
-static void long_fields(struct entry *e)
-{
-    e->field_bytes = UINT16_MAX;
-}
-
-static void many_fields(struct entry *e)
-{
-    e->fields = 200;
-}
-
-static void no_owner(struct entry *e)
-{
-    e->owner_bytes = 0;
-}
-
-static void long_id(struct entry *e)
-{
-    e->id_bytes = 129;
-}
-
-static void no_zero_after_the_owner(struct entry *e)
-{
-    memset(e->payload + e->name_bytes + e->field_bytes, 'z', e->owner_bytes);
-}
-
-static void no_zero_after_the_name(struct entry *e)
-{
-    memset(e->payload, 'z', e->name_bytes);
-}
-
-static void unknown_mode(struct entry *e)
-{
-    e->state |= 0xf0;
-}
-
-static void (*const damages[])(struct entry *e) = {
-    long_name,
-    long_fields,
-    many_fields,
-    no_owner,
-    long_id,
-    no_zero_after_the_owner,
-    no_zero_after_the_name,
-    unknown_mode,
-};
-
-/* One of two, so that the damaged one is met; fewer than 16 audited calls. */
-TEST(a_damaged_entry_is_found_and_crashes_nobody)
-{
-    struct enq *e = unit_open();
-    char report[8192], id[ENQ_ID_BYTES];
-    struct enq_grant a, b;
-    struct enq_info info[4];
-    struct ward w = {.e = e, .map = e->map};
-
-    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_S, &a));
-    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_S, &b));
-    w.g[0] = a;
-    damages[_i](entry(&w, 0));
-    ck_assert_int_ne(look(&w, 0, report), 0);
-    ck_assert_msg(strstr(report, "damaged texts") != NULL, "%s", report);
-    unit_lock(e, "n", "f", ENQ_MODE_X, &b);
-    unit_lock(e, "n", "@", ENQ_MODE_X, &b);
-    enq_list(e, NULL, NULL, info, 4, NULL);
-    enq_id(e, a.handle, id);
-    enq_promote(e, a.handle, 0, NULL);
-    enq_unlock(e, a.handle, 0);
-    look(&w, ENQ_DOCTOR_FIX, report);
-}
-
-/* Its key says which of the waiters are to be looked at: without it none of them
-   is granted, and so it is not given up either. */
-TEST(a_damaged_lock_that_others_wait_for_is_not_given_back)
-{
-    struct enq *e = unit_open();
-    struct ward w = {.e = e, .map = e->map};
-    struct enq_grant later;
-    uint64_t ticket;
-
-    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_X, &w.g[0]));
-    want(ENQ_PENDING,
-        enq_start(e,
-            ENQ_REQ(.name = "n", .key = {"f"}, .mode = ENQ_MODE_X,
-                .wait_ms = ENQ_FOREVER),
-            &later, &ticket));
-    no_zero_after_the_name(entry(&w, 0));
-    want(ENQ_ECORRUPT, enq_unlock(e, w.g[0].handle, 0));
-    want(ENQ_OK, enq_valid(e, w.g[0].handle));
-    ck_assert_uint_eq(unit_stats(e).waiting, 1);
-}
-
-/* No request on another key meets it, and what it says of itself but for its
-   key is looked at nowhere else. With _i by a session that only looks. */
-TEST(the_texts_of_a_generic_lock_are_looked_at_as_well)
-{
-    struct enq_open_opts looks = {
-        .size = sizeof(looks), .flags = ENQ_OPEN_READONLY};
-    struct enq *e = unit_open();
-    struct ward w = {.e = e, .map = e->map};
-    char report[8192];
-
-    want(ENQ_OK, unit_lock(e, "n", "@", ENQ_MODE_S, &w.g[0]));
-    no_zero_after_the_owner(entry(&w, 0));
-    if (_i == 1)
-        want(ENQ_OK, enq_open(&w.e, unit_space(), &looks));
-    ck_assert_int_gt(look(&w, 0, report), 0);
-    ck_assert_msg(strstr(report, "damaged texts") != NULL, "%s", report);
-    if (_i == 1)
-        enq_close(w.e);
-}
-
-TEST(a_token_above_all_is_found)
-{
-    char report[8192];
-    struct ward w = fill();
-
-    entry(&w, 3)->token = UINT64_MAX / 2;
-    ck_assert_int_gt(look(&w, 0, report), 0);
-    ck_assert_ptr_nonnull(strstr(report, "I7"));
-}
-
-/* Two owners' locks, of which one becomes X by itself: of one object, or one
-   of them generic. */
-TEST(locks_that_exclude_each_other_are_found)
-{
-    struct enq *e = unit_open();
-    struct ward w = {.e = e, .map = e->map};
-    char report[8192];
-
-    for (int i = 0; i < 2; i++)
-        want(ENQ_OK,
-            enq_lock(e,
-                ENQ_REQ(.name = "n", .key = {i == _i ? "@" : "f"},
-                    .mode = ENQ_MODE_S, .owner = i ? "A" : "B"),
-                &w.g[i]));
-    unit_healthy(e);
-    entry(&w, 0)->state ^= STATE(0, 0, ENQ_MODE_S ^ ENQ_MODE_X, 0);
-    ck_assert_int_gt(look(&w, 0, report), 0);
-    ck_assert_msg(strstr(report, "I5") != NULL, "%s", report);
-}
-
-TEST(a_page_of_an_unknown_kind_is_found)
-{
-    char report[8192];
-    struct ward w = fill();
-
-    w.map->pages[w.map->h->pages_used - 1].kind = 9;
-    ck_assert_int_gt(look(&w, 0, report), 0);
-    ck_assert_ptr_nonnull(strstr(report, "I6"));
 }
 
 /* --- the dead --- */
@@ -460,11 +254,11 @@ TEST(who_died_inside_leaves_latches_that_are_freed)
 {
     uint32_t *has = unit_shared(4);
     char report[8192];
-    struct ward w = fill();
+    struct ward w = ward_fill();
 
     unit_killed(unit_fork(die_inside, has));
     ck_assert_uint_eq(*has, 1);
-    ck_assert_msg(look(&w, ENQ_DOCTOR_FIX, report) >= 0, "%s", report);
+    ck_assert_msg(ward_look(&w, ENQ_DOCTOR_FIX, report) >= 0, "%s", report);
     unit_healthy(w.e);
     ck_assert_uint_eq(w.map->h->grow_latch, 0);
     all_are_there(&w);
@@ -475,7 +269,7 @@ TEST(who_died_inside_leaves_latches_that_are_freed)
 /* Nobody writes that; somebody may have. */
 TEST(a_latch_that_names_nobody_but_has_waiters_is_freed)
 {
-    struct ward w = fill();
+    struct ward w = ward_fill();
 
     for (uint32_t i = 0; i < SHARDS; i++)
         shm_store(&w.map->shards[i].latch, LATCH_WAITERS);
@@ -491,7 +285,7 @@ TEST(a_latch_that_names_nobody_but_has_waiters_is_freed)
    thread of its own is asleep on it. */
 TEST(who_has_started_a_request_is_notified_by_who_recovers)
 {
-    struct ward w = fill();
+    struct ward w = ward_fill();
     struct enq *waiting = unit_open();
     const struct session_slot *slot =
         at_session(waiting->map, waiting->session.ref);
@@ -549,7 +343,7 @@ static void damage_one(struct ward *w)
 
 TEST(nobody_waits_for_the_latches_of_what_cannot_be_made_anew)
 {
-    struct ward w = fill();
+    struct ward w = ward_fill();
 
     damage_one(&w);
     unit_killed(unit_fork(die_in_a_bucket, NULL));
@@ -561,14 +355,14 @@ TEST(nobody_waits_for_the_latches_of_what_cannot_be_made_anew)
 /* Each of the locks is held already: none may be granted to another. */
 TEST(the_doctor_leaves_no_half_of_a_table_that_passes_for_the_whole)
 {
-    struct ward w = fill();
+    struct ward w = ward_fill();
     char report[8192];
     struct enq_grant g;
     char field[16];
 
     damage_one(&w);
-    want(ENQ_ECORRUPT, look(&w, ENQ_DOCTOR_FIX, report));
-    for (int i = 0; i < CONCRETE; i++) {
+    want(ENQ_ECORRUPT, ward_look(&w, ENQ_DOCTOR_FIX, report));
+    for (int i = 0; i < WARD_CONCRETE; i++) {
         snprintf(field, sizeof(field), "%d", i);
         ck_assert_int_ne(enq_lock(w.e,
                              ENQ_REQ(.name = "n", .key = {field, "x"},
@@ -585,12 +379,6 @@ int main(void)
     ADD_LOOP(what_is_derived_is_checked_and_made_anew, LENGTH(derived));
     ADD(the_counts_of_pages_are_made_anew);
     ADD(a_healthy_table_is_not_changed_by_the_doctor);
-    ADD_LOOP(a_damaged_entry_is_found_and_crashes_nobody, LENGTH(damages));
-    ADD(a_damaged_lock_that_others_wait_for_is_not_given_back);
-    ADD_LOOP(the_texts_of_a_generic_lock_are_looked_at_as_well, 2);
-    ADD(a_token_above_all_is_found);
-    ADD_LOOP(locks_that_exclude_each_other_are_found, 3);
-    ADD(a_page_of_an_unknown_kind_is_found);
     ADD(who_died_inside_leaves_latches_that_are_freed);
     ADD(a_latch_that_names_nobody_but_has_waiters_is_freed);
     ADD(who_has_started_a_request_is_notified_by_who_recovers);

@@ -1,0 +1,173 @@
+/*
+ * check_damage.c - what is true is scribbled over: it is found, and nobody
+ * crashes. (What is derived: check_recover.c.)
+ */
+#include "ward.h"
+
+static void long_name(struct entry *e)
+{
+    e->name_bytes = 60000;
+}
+
+static void long_fields(struct entry *e)
+{
+    e->field_bytes = UINT16_MAX;
+}
+
+static void many_fields(struct entry *e)
+{
+    e->fields = 200;
+}
+
+static void no_owner(struct entry *e)
+{
+    e->owner_bytes = 0;
+}
+
+static void long_id(struct entry *e)
+{
+    e->id_bytes = 129;
+}
+
+static void no_zero_after_the_owner(struct entry *e)
+{
+    memset(e->payload + e->name_bytes + e->field_bytes, 'z', e->owner_bytes);
+}
+
+static void no_zero_after_the_name(struct entry *e)
+{
+    memset(e->payload, 'z', e->name_bytes);
+}
+
+static void unknown_mode(struct entry *e)
+{
+    e->state |= 0xf0;
+}
+
+static void (*const damages[])(struct entry *e) = {
+    long_name,
+    long_fields,
+    many_fields,
+    no_owner,
+    long_id,
+    no_zero_after_the_owner,
+    no_zero_after_the_name,
+    unknown_mode,
+};
+
+/* One of two, so that the damaged one is met; fewer than 16 audited calls. */
+TEST(a_damaged_entry_is_found_and_crashes_nobody)
+{
+    struct enq *e = unit_open();
+    char report[8192], id[ENQ_ID_BYTES];
+    struct enq_grant a, b;
+    struct enq_info info[4];
+    struct ward w = {.e = e, .map = e->map};
+
+    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_S, &a));
+    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_S, &b));
+    w.g[0] = a;
+    damages[_i](ward_entry(&w, 0));
+    ck_assert_int_ne(ward_look(&w, 0, report), 0);
+    ck_assert_msg(strstr(report, "damaged texts") != NULL, "%s", report);
+    unit_lock(e, "n", "f", ENQ_MODE_X, &b);
+    unit_lock(e, "n", "@", ENQ_MODE_X, &b);
+    enq_list(e, NULL, NULL, info, 4, NULL);
+    enq_id(e, a.handle, id);
+    enq_promote(e, a.handle, 0, NULL);
+    enq_unlock(e, a.handle, 0);
+    ward_look(&w, ENQ_DOCTOR_FIX, report);
+}
+
+/* Its key says which of the waiters are to be looked at: without it none of them
+   is granted, and so it is not given up either. */
+TEST(a_damaged_lock_that_others_wait_for_is_not_given_back)
+{
+    struct enq *e = unit_open();
+    struct ward w = {.e = e, .map = e->map};
+    struct enq_grant later;
+    uint64_t ticket;
+
+    want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_X, &w.g[0]));
+    want(ENQ_PENDING,
+        enq_start(e,
+            ENQ_REQ(.name = "n", .key = {"f"}, .mode = ENQ_MODE_X,
+                .wait_ms = ENQ_FOREVER),
+            &later, &ticket));
+    no_zero_after_the_name(ward_entry(&w, 0));
+    want(ENQ_ECORRUPT, enq_unlock(e, w.g[0].handle, 0));
+    want(ENQ_OK, enq_valid(e, w.g[0].handle));
+    ck_assert_uint_eq(unit_stats(e).waiting, 1);
+}
+
+/* No request on another key meets it, and what it says of itself but for its
+   key is looked at nowhere else. With _i by a session that only looks. */
+TEST(the_texts_of_a_generic_lock_are_looked_at_as_well)
+{
+    struct enq_open_opts looks = {
+        .size = sizeof(looks), .flags = ENQ_OPEN_READONLY};
+    struct enq *e = unit_open();
+    struct ward w = {.e = e, .map = e->map};
+    char report[8192];
+
+    want(ENQ_OK, unit_lock(e, "n", "@", ENQ_MODE_S, &w.g[0]));
+    no_zero_after_the_owner(ward_entry(&w, 0));
+    if (_i == 1)
+        want(ENQ_OK, enq_open(&w.e, unit_space(), &looks));
+    ck_assert_int_gt(ward_look(&w, 0, report), 0);
+    ck_assert_msg(strstr(report, "damaged texts") != NULL, "%s", report);
+    if (_i == 1)
+        enq_close(w.e);
+}
+
+TEST(a_token_above_all_is_found)
+{
+    char report[8192];
+    struct ward w = ward_fill();
+
+    ward_entry(&w, 3)->token = UINT64_MAX / 2;
+    ck_assert_int_gt(ward_look(&w, 0, report), 0);
+    ck_assert_ptr_nonnull(strstr(report, "I7"));
+}
+
+/* Two owners' locks, of which one becomes X by itself: of one object, or one
+   of them generic. */
+TEST(locks_that_exclude_each_other_are_found)
+{
+    struct enq *e = unit_open();
+    struct ward w = {.e = e, .map = e->map};
+    char report[8192];
+
+    for (int i = 0; i < 2; i++)
+        want(ENQ_OK,
+            enq_lock(e,
+                ENQ_REQ(.name = "n", .key = {i == _i ? "@" : "f"},
+                    .mode = ENQ_MODE_S, .owner = i ? "A" : "B"),
+                &w.g[i]));
+    unit_healthy(e);
+    ward_entry(&w, 0)->state ^= STATE(0, 0, ENQ_MODE_S ^ ENQ_MODE_X, 0);
+    ck_assert_int_gt(ward_look(&w, 0, report), 0);
+    ck_assert_msg(strstr(report, "I5") != NULL, "%s", report);
+}
+
+TEST(a_page_of_an_unknown_kind_is_found)
+{
+    char report[8192];
+    struct ward w = ward_fill();
+
+    w.map->pages[w.map->h->pages_used - 1].kind = 9;
+    ck_assert_int_gt(ward_look(&w, 0, report), 0);
+    ck_assert_ptr_nonnull(strstr(report, "I6"));
+}
+
+int main(void)
+{
+    unit_begin("damage");
+    ADD_LOOP(a_damaged_entry_is_found_and_crashes_nobody, LENGTH(damages));
+    ADD(a_damaged_lock_that_others_wait_for_is_not_given_back);
+    ADD_LOOP(the_texts_of_a_generic_lock_are_looked_at_as_well, 2);
+    ADD(a_token_above_all_is_found);
+    ADD_LOOP(locks_that_exclude_each_other_are_found, 3);
+    ADD(a_page_of_an_unknown_kind_is_found);
+    return unit_end();
+}
