@@ -49,7 +49,7 @@
 /* The longest bypass window, from a waiter's arrival (window_ns in transition.c). */
 #define WINDOW_MOST_NS INT64_C(5000000)
 
-/* Of a waiter: one that transition_queue() may have stored, or recovery
+/* Of a waiter (I8): one that transition_queue() may have stored, or recovery
    (relink_waiter()). */
 static inline bool transition_window_is_sound(const struct map *map,
     const struct entry *e)

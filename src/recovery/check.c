@@ -10,6 +10,7 @@
  * I5  no two held entries conflict that overlap
  * I6  every page belongs to nobody, to a session, or to a shard
  * I7  tokens of an object are below its shard's, or its gate's
+ * I8  no waiter has a longer bypass window than it may have been given
  */
 #include "recovery/check.h"
 
@@ -20,6 +21,7 @@
 #include "lock/conflict.h"
 #include "lock/ids.h"
 #include "lock/queue.h"
+#include "lock/transition.h"
 #include "store/walk.h"
 #include "sync/latch.h"
 
@@ -151,6 +153,9 @@ static void check_member(struct check *c, struct entry *first, struct entry *e,
         check_note(c->report, "I3: entry %x has not its key's digest", ref);
     if (!waiting && shm_load(&e->token) > newest_token(c, e))
         check_note(c->report, "I7: entry %x has a token above the newest", ref);
+    if (waiting && !transition_window_is_sound(c->map, e))
+        check_note(c->report, "I8: entry %x may be overtaken for %u ns", ref,
+            shm_load(&e->window_ns));
     /* those of one lock set have one ticket */
     if (waiting && e->ticket <= *ticket &&
         !(e->ticket == *ticket && entry_is_of_set(e)))

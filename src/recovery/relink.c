@@ -45,10 +45,10 @@ struct entry *ring_insert(const struct map *map, struct entry *first,
     return first;
 }
 
-/* R7, after a death in transition_grant(): the end of the ttl was stored, the
-   state was not, and both are one word (window_ns, deadline_ns). So the bypass
-   window may be any. One that is longer than any is has ended now; the others are
-   what they were. Under the latch of its bucket or gate, in which it waits. */
+/* R7 and I8, after a death in transition_grant(): the end of the ttl was stored,
+   the state was not, and both are one word (window_ns, deadline_ns). So the
+   bypass window may be any. One that is longer than any is has ended now; the
+   others are what they were. Under the latch of its bucket or gate. */
 void relink_waiter(const struct map *map, struct entry *e)
 {
     if (entry_is(e, PHASE_WAITING) && !transition_window_is_sound(map, e))

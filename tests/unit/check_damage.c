@@ -2,6 +2,7 @@
  * check_damage.c - what is true is scribbled over: it is found, and nobody
  * crashes. (What is derived: check_recover.c.)
  */
+#include "lock/transition.h"
 #include "ward.h"
 
 static void long_name(struct entry *e)
@@ -130,6 +131,46 @@ TEST(a_token_above_all_is_found)
     ck_assert_ptr_nonnull(strstr(report, "I7"));
 }
 
+/* "f" is held, and somebody waits for it, or for all. */
+static struct entry *one_that_waits(struct ward *w, bool for_all)
+{
+    struct enq_grant g;
+    uint64_t ticket;
+
+    want(ENQ_OK, unit_lock(w->e, "n", "f", ENQ_MODE_X, &w->g[0]));
+    want(ENQ_PENDING,
+        enq_start(w->e,
+            ENQ_REQ(.name = "n", .key = {for_all ? "@" : "f"},
+                .mode = ENQ_MODE_X, .owner = "other", .wait_ms = ENQ_FOREVER),
+            &g, &ticket));
+    if (!for_all)
+        return at_entry(w->map, ward_entry(w, 0)->next);
+    return at_entry(w->map,
+        w->map->gates[gate_of_hash(ward_entry(w, 0)->name_hash)].head);
+}
+
+/* Strict with _i & 2: there nobody has one. */
+TEST(a_window_that_is_longer_than_any_is_found_and_ended)
+{
+    struct enq_open_opts opts = {.size = sizeof(opts),
+        .strict = _i & 2 ? ENQ_STRICT_YES : ENQ_STRICT_NO};
+    struct enq *e = unit_open_with(&opts);
+    struct ward w = {.e = e, .map = e->map};
+    struct entry *waiter = one_that_waits(&w, _i & 1);
+    uint32_t longest = _i & 2 ? 0 : WINDOW_MOST_NS;
+    char report[8192];
+
+    ck_assert(entry_is(waiter, PHASE_WAITING));
+    shm_store(&waiter->window_ns, longest);
+    ck_assert_msg(ward_look(&w, 0, report) == 0, "%s", report);
+    shm_store(&waiter->window_ns, longest + 1);
+    ck_assert_int_eq(ward_look(&w, 0, report), 1);
+    ck_assert_msg(strstr(report, "I8") != NULL, "%s", report);
+    ck_assert_msg(ward_look(&w, ENQ_DOCTOR_FIX, report) == 0, "%s", report);
+    ck_assert_uint_eq(shm_load(&waiter->window_ns), 0);
+    enq_close(e);
+}
+
 /* Two owners' locks, of which one becomes X by itself: of one object, or one
    of them generic. */
 TEST(locks_that_exclude_each_other_are_found)
@@ -167,6 +208,7 @@ int main(void)
     ADD(a_damaged_lock_that_others_wait_for_is_not_given_back);
     ADD_LOOP(the_texts_of_a_generic_lock_are_looked_at_as_well, 2);
     ADD(a_token_above_all_is_found);
+    ADD_LOOP(a_window_that_is_longer_than_any_is_found_and_ended, 4);
     ADD_LOOP(locks_that_exclude_each_other_are_found, 3);
     ADD(a_page_of_an_unknown_kind_is_found);
     return unit_end();
