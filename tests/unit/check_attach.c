@@ -441,6 +441,7 @@ TEST(a_descriptor_closed_by_the_program_is_noticed)
     ck_assert(map_links(e->map) != 0);
     want(-EBADF, map_registry_lock(e->map));
     ck_assert_int_eq(fstat(e->map->fd, &st), 0);
+    close(e->map->fd);
 }
 
 struct files {
@@ -448,13 +449,14 @@ struct files {
     uint32_t ready;
 };
 
-static void lock_first_byte(const char *path, int command)
+static int lock_first_byte(const char *path, int command)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_len = 1};
     int fd = open(path, O_RDWR | O_CREAT, 0600);
 
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(fcntl(fd, command, &lock), 0);
+    return fd;
 }
 
 /* One thread of it registers, so to speak, while another waits for a lock of
@@ -483,10 +485,11 @@ TEST(a_cycle_of_processes_that_is_none_of_threads_is_waited_out)
     pthread_t ender;
     struct enq *e;
     pid_t pid;
+    int theirs;
 
     enq_close(unit_open());
     *f = (struct files){unit_space(), unit_path("theirs", path), 0};
-    lock_first_byte(f->theirs, F_SETLK);
+    theirs = lock_first_byte(f->theirs, F_SETLK);
     pid = unit_fork(register_and_wait, f);
     eventually(shm_load_acquire(&f->ready));
     usleep(50000);
@@ -495,6 +498,7 @@ TEST(a_cycle_of_processes_that_is_none_of_threads_is_waited_out)
     pthread_join(ender, NULL);
     unit_killed(pid);
     enq_close(e);
+    close(theirs);
 }
 
 TEST(a_removed_name_is_noticed)

@@ -117,7 +117,7 @@ TEST(a_connection_that_does_not_come_is_given_up_when_somebody_rings)
 {
     struct address to = {.host = "host"};
     int bell = eventfd(1, EFD_CLOEXEC);
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fills[4];
     socklen_t bytes = sizeof(at[0]);
     char says[160];
 
@@ -128,12 +128,17 @@ TEST(a_connection_that_does_not_come_is_given_up_when_somebody_rings)
         0);
     at[1] = at[0];
     ck_assert_int_eq(listen(listener, 0), 0);
-    for (int i = 0; i < 4; i++)
-        connect(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0),
-            (struct sockaddr *)&at[0], bytes);
+    for (size_t i = 0; i < LENGTH(fills); i++) {
+        fills[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        connect(fills[i], (struct sockaddr *)&at[0], bytes);
+    }
     ck_assert_int_eq(link_connect(&to, bell, mono_add_ms(sys.now(), 600000),
                          says, sizeof(says)),
         -ECANCELED);
+    for (size_t i = 0; i < LENGTH(fills); i++)
+        close(fills[i]);
+    close(listener);
+    close(bell);
 }
 
 TEST(a_process_out_of_descriptors_is_told_so)

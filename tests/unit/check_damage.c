@@ -78,6 +78,7 @@ TEST(a_damaged_entry_is_found_and_crashes_nobody)
     enq_promote(e, a.handle, 0, NULL);
     enq_unlock(e, a.handle, 0);
     ward_look(&w, ENQ_DOCTOR_FIX, report);
+    enq_close(e);
 }
 
 /* Its key says which of the waiters are to be looked at: without it none of them
@@ -99,6 +100,7 @@ TEST(a_damaged_lock_that_others_wait_for_is_not_given_back)
     want(ENQ_ECORRUPT, enq_unlock(e, w.g[0].handle, 0));
     want(ENQ_OK, enq_valid(e, w.g[0].handle));
     ck_assert_uint_eq(unit_stats(e).waiting, 1);
+    enq_close(e);
 }
 
 /* No request on another key meets it, and what it says of itself but for its
@@ -119,6 +121,7 @@ TEST(the_texts_of_a_generic_lock_are_looked_at_as_well)
     ck_assert_msg(strstr(report, "damaged texts") != NULL, "%s", report);
     if (_i == 1)
         enq_close(w.e);
+    enq_close(e);
 }
 
 TEST(a_token_above_all_is_found)
@@ -129,6 +132,7 @@ TEST(a_token_above_all_is_found)
     ward_entry(&w, 3)->token = UINT64_MAX / 2;
     ck_assert_int_gt(ward_look(&w, 0, report), 0);
     ck_assert_ptr_nonnull(strstr(report, "I7"));
+    enq_close(w.e);
 }
 
 /* "f" is held, and somebody waits for it, or for all. */
@@ -189,6 +193,7 @@ TEST(locks_that_exclude_each_other_are_found)
     ward_entry(&w, 0)->state ^= STATE(0, 0, ENQ_MODE_S ^ ENQ_MODE_X, 0);
     ck_assert_int_gt(ward_look(&w, 0, report), 0);
     ck_assert_msg(strstr(report, "I5") != NULL, "%s", report);
+    enq_close(e);
 }
 
 TEST(a_page_of_an_unknown_kind_is_found)
@@ -199,6 +204,7 @@ TEST(a_page_of_an_unknown_kind_is_found)
     w.map->pages[w.map->h->pages_used - 1].kind = 9;
     ck_assert_int_gt(ward_look(&w, 0, report), 0);
     ck_assert_ptr_nonnull(strstr(report, "I6"));
+    enq_close(w.e);
 }
 
 int main(void)

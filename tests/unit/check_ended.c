@@ -57,9 +57,12 @@ static int live_with_threads(void *nothing)
     return nothing != NULL;
 }
 
+static struct enq *looker;
+
 static struct map *some_map(void)
 {
-    return unit_open()->map;
+    looker = unit_open();
+    return looker->map;
 }
 
 static pid_t begin(unsigned threads)
@@ -116,6 +119,7 @@ TEST(who_lives_has_not_ended)
     ck_assert(!has_ended(map, pid));
     unit_kill(pid);
     ck_assert(has_ended(map, pid));
+    enq_close(looker);
 }
 
 TEST(who_is_stopped_has_not_ended)
@@ -128,6 +132,7 @@ TEST(who_is_stopped_has_not_ended)
     ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
     ck_assert(!has_ended(map, pid));
     unit_kill(pid);
+    enq_close(looker);
 }
 
 TEST(whose_only_thread_has_ended_has_ended_though_nobody_took_notice)
@@ -139,6 +144,7 @@ TEST(whose_only_thread_has_ended_has_ended_though_nobody_took_notice)
     eventually(is_zombie(pid, pid));
     ck_assert(has_ended(map, pid));
     unit_kill(pid);
+    enq_close(looker);
 }
 
 static void end_with_all_on_the_list(unsigned threads)
@@ -153,6 +159,7 @@ static void end_with_all_on_the_list(unsigned threads)
     kill(pid, SIGKILL);
     eventually(has_ended(map, pid));
     ck_assert_uint_eq(threads_listed(pid), before);
+    enq_close(looker);
 }
 
 TEST(whose_threads_have_all_ended_has_ended_though_all_are_on_the_list)
@@ -182,6 +189,7 @@ static void leave_one(unsigned threads, unsigned who)
     ck_assert(!has_ended(map, pid));
     kill(pid, SIGKILL);
     eventually(has_ended(map, pid));
+    enq_close(looker);
 }
 
 TEST(one_thread_that_lives_is_enough)
@@ -207,6 +215,7 @@ TEST(of_another_pid_namespace_a_pid_says_nothing)
     ck_assert(!process_ended(map, &who));
     who.pid_space = map->self.pid_space;
     ck_assert(process_ended(map, &who));
+    enq_close(looker);
 }
 
 TEST(what_is_no_pid_is_nobody_that_has_ended)
@@ -216,6 +225,7 @@ TEST(what_is_no_pid_is_nobody_that_has_ended)
     ck_assert(!has_ended(map, 0));
     ck_assert(!has_ended(map, -1));
     ck_assert(!has_ended(map, INT32_MIN));
+    enq_close(looker);
 }
 
 static bool may_trace(void)

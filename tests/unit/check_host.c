@@ -182,6 +182,7 @@ TEST(a_thread_for_which_there_is_no_memory_is_told_so)
     for (size_t i = 0; i < n; i++)
         pthread_join(threads[i], NULL);
     ck_assert_ptr_nonnull(refused);
+    enq_close(e);
 }
 
 static void limit(int what, rlim_t to)

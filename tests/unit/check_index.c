@@ -223,6 +223,7 @@ TEST(a_ring_is_in_order_of_arrival)
     ck_assert_ptr_null(ring_next(&ring));
     ring = ring_from(f.e->map, NULL);
     ck_assert_ptr_null(ring_next(&ring));
+    enq_close(f.e);
 }
 
 static struct entry *leave(const struct map *map, struct entry *e)
@@ -239,6 +240,7 @@ TEST(any_entry_can_be_taken_out_of_a_ring)
     for (int i = 1; i < 4; i++)
         ck_assert_ptr_nonnull(leave(f.e->map, f.of[(_i + i) % 5]));
     ck_assert_ptr_null(leave(f.e->map, f.of[(_i + 4) % 5]));
+    enq_close(f.e);
 }
 
 static int grow_and_die(void *many)
@@ -285,6 +287,7 @@ TEST(a_search_of_spilled_objects_that_lead_in_a_circle_ends)
     for (uint32_t i = 0; i < e->map->shards[spot.shard].n_buckets; i++)
         at_bucket(e->map, spot.shard, i)->more = other->spill;
     ck_assert_ptr_null(index_find(e->map, &spot, &key));
+    enq_close(e);
 }
 
 TEST(a_ring_that_does_not_close_is_damaged)
@@ -302,6 +305,7 @@ TEST(a_ring_that_does_not_close_is_damaged)
     while (ring_next(&ring) != NULL)
         continue;
     ck_assert(ring.damaged);
+    enq_close(f.e);
 }
 
 /* Shards of ids, too, and those of a name that always has an '@' lock: no

@@ -332,6 +332,7 @@ TEST(what_cannot_be_found_by_a_list_is_said)
     ck_assert_uint_eq(gate_of_n()->raised, 0);
     ck_assert_uint_eq(gate_of_n()->latch, 0);
     ck_assert_uint_eq(list.e->map->listings[0].by, 0);
+    enq_close(list.e);
 }
 
 /* --- deaths --- */

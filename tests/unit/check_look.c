@@ -402,6 +402,7 @@ TEST(a_dump_shows_each_session_and_each_thread)
         pthread_join(threads[i], NULL);
         enq_close(e[i]);
     }
+    close(fd);
 }
 
 TEST(a_dump_that_cannot_be_written_is_a_fault)
@@ -419,6 +420,8 @@ TEST(a_dump_that_cannot_be_written_is_a_fault)
         continue;
     want(-EAGAIN, enq_dump(e, pipes[1]));
     enq_close(e);
+    close(pipes[0]);
+    close(pipes[1]);
 }
 
 /* --- only looking --- */
@@ -434,6 +437,7 @@ static struct enq *open_to_look(void)
 TEST(an_attachment_that_only_looks_sees_everything)
 {
     struct enq *e = unit_open(), *r = open_to_look();
+    int nowhere = open("/dev/null", O_WRONLY);
     struct enq_grant g;
     char id[ENQ_ID_BYTES], report[1024];
     struct enq_info info;
@@ -450,7 +454,8 @@ TEST(an_attachment_that_only_looks_sees_everything)
     ck_assert_uint_eq(total, 1);
     ck_assert_uint_eq(unit_stats(r).sessions, 1);
     ck_assert_int_eq(enq_doctor(r, 0, report, sizeof(report)), 0);
-    want(ENQ_OK, enq_dump(r, open("/dev/null", O_WRONLY)));
+    want(ENQ_OK, enq_dump(r, nowhere));
+    close(nowhere);
     enq_close(r);
     enq_close(e);
 }

@@ -239,6 +239,8 @@ TEST(who_dies_as_it_leaves_a_ring_leaves_nothing_said)
     unit_healthy(e);
     ck_assert_uint_eq(SAID(1), 0);
     end();
+    for (int i = 0; i < 4; i++)
+        close(pipes[i]);
 }
 
 int main(void)
