@@ -11,6 +11,7 @@
  * I6  every page belongs to nobody, to a session, or to a shard
  * I7  tokens of an object are below its shard's, or its gate's
  * I8  no waiter has a longer bypass window than it may have been given
+ * I9  the page of each waiter without a thread is marked (store/mark.h)
  */
 #include "recovery/check.h"
 
@@ -22,6 +23,7 @@
 #include "lock/ids.h"
 #include "lock/queue.h"
 #include "lock/transition.h"
+#include "store/mark.h"
 #include "store/walk.h"
 #include "sync/latch.h"
 
@@ -129,6 +131,23 @@ static bool is_digested(const struct map *map, const struct entry *e)
         key_digest(&key, map->hash_seed) == key.hash;
 }
 
+/* Those of one lock set have one ticket. */
+static void check_waiter(struct check *c, const struct entry *e,
+    uint64_t *ticket)
+{
+    ref_t ref = map_ref(c->map, e);
+
+    if (!transition_window_is_sound(c->map, e))
+        check_note(c->report, "I8: entry %x may be overtaken for %u ns", ref,
+            shm_load(&e->window_ns));
+    if (mark_is_wanted(e) && !mark_is_there(c->map, e))
+        check_note(c->report, "I9: entry %x waits in a page without a mark",
+            ref);
+    if (e->ticket <= *ticket && !(e->ticket == *ticket && entry_is_of_set(e)))
+        check_note(c->report, "I2: entry %x waits out of order", ref);
+    *ticket = e->ticket;
+}
+
 /* One entry of a ring, in the order of the ring. Only the waiters' tickets are
    compared: a held entry's may be 0, or stand for a peer (ENTRY_HEIR). A gate's
    ring has keys of many names; whether an entry belongs to this gate is told by
@@ -153,17 +172,10 @@ static void check_member(struct check *c, struct entry *first, struct entry *e,
         check_note(c->report, "I3: entry %x has not its key's digest", ref);
     if (!waiting && shm_load(&e->token) > newest_token(c, e))
         check_note(c->report, "I7: entry %x has a token above the newest", ref);
-    if (waiting && !transition_window_is_sound(c->map, e))
-        check_note(c->report, "I8: entry %x may be overtaken for %u ns", ref,
-            shm_load(&e->window_ns));
-    /* those of one lock set have one ticket */
-    if (waiting && e->ticket <= *ticket &&
-        !(e->ticket == *ticket && entry_is_of_set(e)))
-        check_note(c->report, "I2: entry %x waits out of order", ref);
-    if (!waiting && *ticket != 0 && !entry_is_generic(e))
-        check_note(c->report, "I2: entry %x is held behind a waiter", ref);
     if (waiting)
-        *ticket = e->ticket;
+        check_waiter(c, e, ticket);
+    else if (*ticket != 0 && !entry_is_generic(e))
+        check_note(c->report, "I2: entry %x is held behind a waiter", ref);
 }
 
 /* What the last says of the queue (lock/queue.h). */

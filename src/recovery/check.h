@@ -1,6 +1,6 @@
 /*
  * check.h - recovery: is what is derived what the truth says? (invariants I1
- * to I8 of recovery/README.md)
+ * to I9 of recovery/README.md)
  */
 #ifndef RECOVERY_CHECK_H
 #define RECOVERY_CHECK_H

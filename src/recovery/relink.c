@@ -6,6 +6,7 @@
 #include "lock/ids.h"
 #include "lock/queue.h"
 #include "lock/transition.h"
+#include "store/mark.h"
 
 /* Keeps a ring in order (I2): what is held, and then who waits, by arrival. */
 static bool comes_before(const struct entry *a, const struct entry *b)
@@ -48,11 +49,16 @@ struct entry *ring_insert(const struct map *map, struct entry *first,
 /* R7 and I8, after a death in transition_grant(): the end of the ttl was stored,
    the state was not, and both are one word (window_ns, deadline_ns). So the
    bypass window may be any. One that is longer than any is has ended now; the
-   others are what they were. Under the latch of its bucket or gate. */
+   others are what they were. I9, after a death in transition_queue(): it waits,
+   and its page was not marked. Under the latch of its bucket or gate. */
 void relink_waiter(const struct map *map, struct entry *e)
 {
-    if (entry_is(e, PHASE_WAITING) && !transition_window_is_sound(map, e))
+    if (!entry_is(e, PHASE_WAITING))
+        return;
+    if (!transition_window_is_sound(map, e))
         shm_store(&e->window_ns, 0);
+    if (mark_is_wanted(e) && !mark_is_there(map, e))
+        mark_page(map, e);
 }
 
 /* The first entry of an object that is met founds its ring and is put into the

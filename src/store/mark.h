@@ -35,7 +35,8 @@
 #ifndef STORE_MARK_H
 #define STORE_MARK_H
 
-#include "segment/map.h"
+#include "store/entry.h"
+#include "sync/tick.h"
 
 #define MARKS_PER_LINE (64u / sizeof(page_mark_t))
 
@@ -47,6 +48,12 @@ static inline void mark_page(const struct map *map, const struct entry *e)
     shm_fence(); /* partner: look_at_marked() in walk.c */
     if (shm_load(mark) != PAGE_MARKED)
         shm_store(mark, PAGE_MARKED);
+}
+
+/* Of one that waits: no thread does. Under its latches. */
+static inline bool mark_is_wanted(const struct entry *e)
+{
+    return tick_untraced(shm_load(&e->asleep)) >= ASLEEP_STARTED;
 }
 
 static inline bool mark_is_there(const struct map *map, const struct entry *e)

@@ -3,6 +3,7 @@
  * crashes. (What is derived: check_recover.c.)
  */
 #include "lock/transition.h"
+#include "store/mark.h"
 #include "ward.h"
 
 static void long_name(struct entry *e)
@@ -175,6 +176,22 @@ TEST(a_window_that_is_longer_than_any_is_found_and_ended)
     enq_close(e);
 }
 
+TEST(a_waiter_in_a_page_without_a_mark_is_found_and_its_page_is_marked)
+{
+    struct enq *e = unit_open();
+    struct ward w = {.e = e, .map = e->map};
+    struct entry *waiter = one_that_waits(&w, _i & 1);
+    char report[8192];
+
+    ck_assert_msg(ward_look(&w, 0, report) == 0, "%s", report);
+    shm_store(&w.map->marks[map_page_at(w.map, waiter)], 0);
+    ck_assert_int_eq(ward_look(&w, 0, report), 1);
+    ck_assert_msg(strstr(report, "I9") != NULL, "%s", report);
+    ck_assert_msg(ward_look(&w, ENQ_DOCTOR_FIX, report) == 0, "%s", report);
+    ck_assert(mark_is_there(w.map, waiter));
+    enq_close(e);
+}
+
 /* Two owners' locks, of which one becomes X by itself: of one object, or one
    of them generic. */
 TEST(locks_that_exclude_each_other_are_found)
@@ -215,6 +232,8 @@ int main(void)
     ADD_LOOP(the_texts_of_a_generic_lock_are_looked_at_as_well, 2);
     ADD(a_token_above_all_is_found);
     ADD_LOOP(a_window_that_is_longer_than_any_is_found_and_ended, 4);
+    ADD_LOOP(a_waiter_in_a_page_without_a_mark_is_found_and_its_page_is_marked,
+        2);
     ADD_LOOP(locks_that_exclude_each_other_are_found, 3);
     ADD(a_page_of_an_unknown_kind_is_found);
     return unit_end();
