@@ -324,6 +324,8 @@ struct tally {
 };
 extern struct tally *tally;
 
+#define TURNS 5 /* one pair of those that die in so many has its turn */
+
 struct options {
     unsigned jobs, turns;
     uint64_t count, seconds, share, seed;

@@ -315,7 +315,7 @@ int main(int argc, char **argv)
     int64_t begin = now_ns();
 
     options.seed = (uint64_t)begin;
-    options.turns = (unsigned)(500 / test_percent(100));
+    options.turns = (unsigned)(TURNS * 100 / test_percent(100));
     if (!take_options(argc, argv)) {
         fprintf(stderr, "usage: see tests/crash/main.c\n");
         return 2;

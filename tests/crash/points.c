@@ -181,7 +181,8 @@ bool points_report(void)
         if (!point_is_new(i) || excepted[i] || (of_pairs[i] && options.points))
             continue;
         printf("nobody died at %s\n", name_at(i));
-        missed += !(rare[i] && points_cut_short);
+        missed += !(rare[i] && points_cut_short) &&
+            !(of_pairs[i] && options.turns > TURNS);
     }
     printf("%u of %u crash points are reached, %u excepted\n", reached, names,
         names - reached - missed);

@@ -328,14 +328,16 @@ static bool is_wanted(const struct series *s)
 }
 
 /* Those of two that die take nine tenths of the time, and two states of an
-   operation are much alike: each has its turn in one round of five, and a run of
-   one round begins where chance wants. But those that look at a whole name are
-   few, and they alone die with a shard's latch. (Five: options.turns, which is more
-   on a slow machine.) */
+   operation are much alike: each has its turn in one round of five (on a slow
+   machine of more, see TURNS), and a run of one round begins where chance wants. But
+   those that look at a whole name are few, and they alone die with a shard's latch:
+   five times as often. */
 static bool is_its_turn(const struct series *s, uint32_t i, uint64_t seed)
 {
+    bool wide = strstr(s->op->name, "-wide") != NULL;
+
     return s->rescue == NULL || options.share == 0 || !is_whole() ||
-        (i + seed) % options.turns == 0 || strstr(s->op->name, "-wide") != NULL;
+        (i + seed) % (wide ? options.turns / TURNS : options.turns) == 0;
 }
 
 bool is_replay(void)
