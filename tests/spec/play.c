@@ -97,13 +97,14 @@ static bool answered(struct scene *scene, struct worker *worker,
 }
 
 /* Behind a bridge it is known a moment later that a lock is gone, or its
-   holder. */
+   holder; and later by what our processes had no processor for. */
 static bool is_early(const struct scene *scene, const struct worker *worker,
     const struct answer *answer)
 {
     bool good = strncmp(expected(scene), "ok", 2) == 0;
 
-    if (scene->over == NULL || now_ms() > worker->asked_ms + EVENT_MS)
+    if (scene->over == NULL ||
+        now_ms() > worker->asked_ms + EVENT_MS + test_starved_ms())
         return false;
     return (worker->order.verb == VERB_VALID && !good &&
                answer->result == ENQ_OK) ||
