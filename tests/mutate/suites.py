@@ -5,6 +5,7 @@ import os
 import re
 import sys
 
+import reach
 from table import ABOUT, DEAR, MORE, OF, PAIRED, RACES, STILL, WITH_BRIDGE
 
 WITHOUT_TICKS = '-without-ticks'
@@ -13,6 +14,8 @@ SIM_SECONDS = 6
 SIM_ALONE_SECONDS = 15  # where nobody else could see the mutant
 SEEN = re.compile(r'^FAIL(ED)?\b', re.M)
 SEEN_BY_SIM = re.compile(r'^seed \d+ \(.*\): FAIL: ', re.M)
+
+REACHED = reach.read(os.path.join(reach.HERE, 'reached'))
 
 
 class Suite:
@@ -80,7 +83,8 @@ def names_for(path, units, wide):
     """The names of the suites for a source, in the order of their play: if it
     is to be wide, of all."""
     directory, stem = os.path.split(path[:-2])
-    names = named_after(path, units) + OF[directory].split()
+    names = named_after(path, units) + REACHED.get(path, []) + \
+        OF[directory].split()
     if directory == 'tools/bridge' and stem in PAIRED:
         names.append('pair')
     if wide:

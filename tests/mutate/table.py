@@ -1,7 +1,8 @@
 """table.py - which suites judge a mutant of which source.
 
 Not all of them: as many as end in half a minute. Those that are named after
-the source come first, then those of its directory, cheap ones before dear.
+the source come first, then the units that run its lines (`reached`, written by
+reach.py), then those of its directory, cheap ones before dear.
 """
 # Of a unit suite: what it is about, by the source's name, where that is not
 # plain from its own (check_NAME and check_NAME_*).
@@ -52,8 +53,9 @@ ABOUT = {
 }
 
 # These take seconds: they come after what does not.
-DEAR = frozenset('index hold remote remote_suspect pending notify lease told '
-                 'cycle deadlock event async spec_form inherit'.split())
+DEAR = frozenset('index hold remote remote_suspect remote_held pending notify lease '
+                 'told cycle deadlock event async spec_form inherit thread '
+                 'neighbours set_faults closing'.split())
 
 # These are played once more with nothing looked at by the clock, as tests/run
 # does: a wake-up that is missing shows.
