@@ -173,6 +173,18 @@ printf '# a list\n%s\n    9 is not asked for\n' $one:rel:1 \
     >"$tree/tests/mutate/survivors"
 says 0 'one that is listed is explained' '0 killed, 1 survive, of which 1' \
     $one:rel:1
+printf '%s\n    nobody asks\n' "$one:*" >"$tree/tests/mutate/survivors"
+says 0 'one is explained where all of its function is' \
+    '0 killed, 1 survive, of which 1' $one:rel:1
+says 0 'one that is killed is not stale where all of its function is listed' \
+    '^1 identical, 0 do not compile; 1 killed, 0 survive' $one:const:2 $one:rel:2
+! grep -q STALE "$tmp/out"
+report $? 'nor is it said to be'
+printf '%s\n    nobody asks\n' src/part/one.c:cut:* \
+    >"$tree/tests/mutate/survivors"
+says 1 'a function that is listed and has no mutant fails the run' \
+    '^FAIL src/part/one.c:cut:\* is in the list' $one:rel:2
+printf '%s\n    9 is not asked for\n' $one:rel:1 >"$tree/tests/mutate/survivors"
 printf '%s\n    why\n' $one:const:2 >>"$tree/tests/mutate/survivors"
 says 0 'one that is listed and killed is stale' "^STALE $one:const:2 " \
     $one:const:2
