@@ -14,23 +14,16 @@
 /* Consecutive handles give ids that do not look alike: an odd factor is
    undone by its inverse. Both modulo 2^62. */
 #define SPREAD UINT64_C(0x1e3779b97f4a7c15)
+#define GATHER UINT64_C(0x31de83e19937733d)
 
-static uint64_t inverse(uint64_t odd)
-{
-    uint64_t x = odd;
-
-    for (int i = 0; i < 6; i++)
-        x *= 2 - odd * x;
-    return x;
-}
+_Static_assert(((SPREAD * GATHER) & HANDLE_BITS) == 1, "they are inverse");
 
 static uint64_t get_be64(const uint8_t *p)
 {
-    uint64_t v = 0;
+    uint64_t v;
 
-    for (int i = 0; i < 8; i++)
-        v = v << 8 | p[i];
-    return v;
+    memcpy(&v, p, sizeof(v));
+    return be64toh(v);
 }
 
 /*
@@ -42,12 +35,12 @@ static uint64_t get_be64(const uint8_t *p)
  */
 void id_random(uint8_t uuid[16])
 {
-    if (getrandom(uuid, 16, 0) != 16) {
+    if (getrandom(uuid, 16, 0) != 16)
         uuid_generate_random(uuid);
-        return;
-    }
-    uuid[6] = (uint8_t)(0x40 | (uuid[6] & 0x0f)); /* version 4, random */
-    uuid[8] = (uint8_t)(0x80 | (uuid[8] & 0x3f)); /* variant 10b, RFC 4122 */
+    uuid[6] &= 0x0f;
+    uuid[6] |= 0x40; /* version 4, random */
+    uuid[8] &= 0x3f;
+    uuid[8] |= 0x80; /* variant 10b, RFC 4122 */
 }
 
 uint64_t id_half(const uint8_t uuid[16])
@@ -103,7 +96,6 @@ bool id_parse(const char *text, uint64_t *half, uint64_t *handle)
     if (uuid[8] >> 6 != 2)
         return false;
     *half = get_be64(uuid);
-    *handle =
-        ((get_be64(uuid + 8) & HANDLE_BITS) * inverse(SPREAD)) & HANDLE_BITS;
+    *handle = (get_be64(uuid + 8) * GATHER) & HANDLE_BITS;
     return true;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <uuid/uuid.h>
 
+#include "refuse.h"
 #include "unit.h"
 
 #define HANDLES ((UINT64_C(1) << 62) - 1)
@@ -112,6 +113,48 @@ TEST(random_halves_differ)
     ck_assert_uint_ne(id_half(a), id_half(b));
 }
 
+TEST(a_uuid_is_told_in_small_letters)
+{
+    static const uint8_t uuid[16] = {0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x46,
+        0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff};
+    char text[ID_TEXT_BYTES];
+
+    id_uuid_text(uuid, text);
+    ck_assert_str_eq(text, "00112233-4455-4677-8899-aabbccddeeff");
+}
+
+/* Of so many uuids each bit has been set in one, and not set in another, but for
+   those that say what it is. */
+TEST(a_random_uuid_says_what_it_is_and_all_else_of_it_is_random)
+{
+    uint8_t uuid[16], any[16] = {0}, all[16];
+
+    memset(all, 0xff, sizeof(all));
+    for (int n = 0; n < 1000; n++) {
+        id_random(uuid);
+        for (int i = 0; i < 16; i++) {
+            any[i] |= uuid[i];
+            all[i] &= uuid[i];
+        }
+    }
+    for (int i = 0; i < 16; i++) {
+        ck_assert_uint_eq(any[i], i == 6 ? 0x4f : i == 8 ? 0xbf : 0xff);
+        ck_assert_uint_eq(all[i], i == 6 ? 0x40 : i == 8 ? 0x80 : 0);
+    }
+}
+
+TEST(who_may_not_ask_the_kernel_for_random_bytes_gets_them_from_libuuid)
+{
+    uint8_t a[16] = {0}, b[16] = {0};
+
+    ck_assert(refuse(SYS_getrandom));
+    id_random(a);
+    id_random(b);
+    ck_assert_int_ne(memcmp(a, b, 16), 0);
+    ck_assert_int_eq(uuid_type(a), UUID_TYPE_DCE_RANDOM);
+    ck_assert_int_eq(uuid_variant(a), UUID_VARIANT_DCE);
+}
+
 /* libuuid's generator seeds random() anew, under a lock that a child may find
    taken for ever: see id_random. */
 TEST(a_random_half_leaves_the_programs_own_random_numbers_alone)
@@ -136,6 +179,10 @@ int main(void)
     ADD_LOOP(what_is_no_derived_id_is_refused, LENGTH(strangers));
     ADD(parsing_does_not_read_beyond_the_end);
     ADD(random_halves_differ);
+    ADD(a_uuid_is_told_in_small_letters);
+    ADD(a_random_uuid_says_what_it_is_and_all_else_of_it_is_random);
+    ADD_IF(may_refuse(), "no seccomp",
+        who_may_not_ask_the_kernel_for_random_bytes_gets_them_from_libuuid);
     ADD(a_random_half_leaves_the_programs_own_random_numbers_alone);
     return unit_end();
 }

@@ -4,15 +4,13 @@
 #include "sync/life.h"
 
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "refuse.h"
 #include "unit.h"
 
 struct shared {
@@ -201,30 +199,6 @@ TEST(a_watcher_is_woken_by_a_death)
 }
 
 /* --- where the kernel answers not all questions --- */
-
-static bool refuse(int number)
-{
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {LENGTH(code), code};
-
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
-
-static bool may_refuse(void)
-{
-    pid_t pid = fork();
-    int status;
-
-    if (pid == 0)
-        _exit(refuse(SYS_acct) ? 0 : 1);
-    return waitpid(pid, &status, 0) == pid && status == 0;
-}
 
 TEST(who_may_not_ask_for_the_robust_list_may_still_set_it)
 {

@@ -1,0 +1,42 @@
+/*
+ * refuse.h - unit: a call of the system that is refused, as by a sandbox.
+ */
+#ifndef TESTS_UNIT_REFUSE_H
+#define TESTS_UNIT_REFUSE_H
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "unit.h"
+
+static inline bool refuse(int number)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {LENGTH(code), code};
+
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+static inline bool may_refuse(void)
+{
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0)
+        _exit(refuse(SYS_acct) ? 0 : 1);
+    return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+#endif
