@@ -234,6 +234,46 @@ TEST(what_waits_to_be_given_back_ends_with_its_session)
     fake_close(&fake, e);
 }
 
+/* It may be adopted by now, or broken. */
+TEST(of_what_stays_beyond_its_session_the_bridge_is_asked)
+{
+    struct asker a = {0};
+    struct enq *e = fake_start(&fake);
+
+    asker_begin(&a, e,
+        ENQ_REQ(.name = "n", .key = {"k"}, .mode = ENQ_MODE_E,
+            .on_death = ENQ_DEATH_KEEP));
+    fake_hear(&fake, "\"eleLock\"");
+    fake_answer(&fake, GRANTED("77"));
+    asker_end(&a, ENQ_OK);
+    want(ENQ_OK, enq_valid(e, 77));
+    fake_cut(&fake);
+    fake_greet(&fake, "two", false);
+    asker_begin(&a, e, A_LOCK); /* which it sends when it has been greeted */
+    fake_hear(&fake, "\"eleLock\"");
+    fake_answer(&fake, GRANTED("78"));
+    asker_end(&a, ENQ_OK);
+    is_asked_about(e, 77);
+    fake_close(&fake, e);
+}
+
+TEST(of_a_lock_that_was_taken_away_is_told_who_has_it)
+{
+    struct asker a = {0};
+    struct enq_event event;
+    struct enq *e = fake_listener(&fake);
+
+    granted(e, &a);
+    fake_say(&fake,
+        "{\"EVENT\":\"lost\",\"RESULT\":7,\"HANDLE\":\"77\","
+        "\"TOKEN\":\"1001\",\"OWNER\":\"the taker\"}\n");
+    eventually(enq_next(e, &event) == ENQ_OK);
+    ck_assert_int_eq(event.kind, ENQ_EVENT_LOST);
+    ck_assert_int_eq(event.result, ENQ_LOST);
+    ck_assert_str_eq(event.grant.blocker.owner, "the taker");
+    fake_close(&fake, e);
+}
+
 /* --- what is left of a set --- */
 
 static void *ask_set(void *arg)
@@ -287,6 +327,8 @@ int main(void)
     ADD(a_lock_that_was_given_back_has_no_heartbeat_any_more);
     ADD_LOOP(lock_events_from_before_the_descriptor_are_told, 2);
     ADD_LOOP(what_waits_to_be_given_back_ends_with_its_session, 2);
+    ADD(of_what_stays_beyond_its_session_the_bridge_is_asked);
+    ADD(of_a_lock_that_was_taken_away_is_told_who_has_it);
     ADD_LOOP(of_a_set_that_has_lost_a_lock_the_others_are_given_back, 2);
     return unit_end();
 }

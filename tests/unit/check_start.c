@@ -495,6 +495,32 @@ TEST(a_request_that_never_got_its_lock_leaves_no_heartbeat_behind)
     enq_close(other);
 }
 
+TEST(a_set_that_was_told_leaves_no_memory_behind)
+{
+    struct enq *e = unit_open(), *other = unit_open();
+    struct enq_grant held = told_lock(other, "a", ENQ_MODE_X, 0), g[2];
+    const struct enq_req *reqs[] = {
+        ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
+            .wait_ms = ENQ_FOREVER),
+        ENQ_REQ(.name = "n", .key = {"b"}, .mode = ENQ_MODE_X,
+            .wait_ms = ENQ_FOREVER)};
+    size_t before = 0;
+    uint64_t ticket;
+
+    for (int i = 0; i < 110; i++) {
+        if (i == 10)
+            before = mallinfo2().uordblks;
+        want(ENQ_PENDING, enq_start_set(e, reqs, 2, g, &ticket));
+        want(ENQ_OK, enq_cancel(e, ticket));
+        told_result(e, ticket, ENQ_CANCELLED);
+    }
+    if (!UNIT_SANITIZED)
+        ck_assert_uint_le(mallinfo2().uordblks, before + 4096);
+    told_unlock(other, &held);
+    enq_close(e);
+    enq_close(other);
+}
+
 TEST(closing_ends_pending_requests_with_heartbeats)
 {
     struct enq *e = unit_open(), *other = unit_open();
@@ -521,6 +547,7 @@ static void add_ends(void)
     ADD(a_lock_that_was_waited_for_expires_as_any_other);
     ADD(it_is_no_longer_valid_then_even_where_nobody_asks_for_events);
     ADD(a_request_that_never_got_its_lock_leaves_no_heartbeat_behind);
+    ADD(a_set_that_was_told_leaves_no_memory_behind);
     ADD(closing_ends_pending_requests_with_heartbeats);
 }
 
