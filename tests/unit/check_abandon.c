@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "api/attachment.h"
+#include "lock/hold.h"
 #include "peer.h"
 
 static enq_handle kept_by(struct enq *e, enum enq_death death)
@@ -126,6 +128,27 @@ TEST(what_was_adopted_is_held_for_nobody_else)
     enq_close(e);
 }
 
+/* Another process may be sweeping: it sees that the word is not what it was. */
+TEST(when_the_first_abandoned_lock_runs_out_is_noted_and_never_the_same)
+{
+    struct enq *e = unit_open();
+    int64_t *due = &e->map->h->leases_due_ns;
+
+    shm_store(due, 0);
+    hold_note_lease(e->map, 1000);
+    ck_assert_int_eq(shm_load(due), 1000);
+    hold_note_lease(e->map, 400);
+    ck_assert_int_eq(shm_load(due), 400);
+    hold_note_lease(e->map, 400);
+    ck_assert_int_eq(shm_load(due), 399);
+    hold_note_lease(e->map, 2000);
+    ck_assert_int_eq(shm_load(due), 398);
+    shm_store(due, -1);
+    hold_note_lease(e->map, 2000);
+    ck_assert_int_eq(shm_load(due), 2000);
+    enq_close(e);
+}
+
 int main(void)
 {
     unit_begin("abandon");
@@ -134,5 +157,6 @@ int main(void)
     ADD(only_a_lock_of_ones_own_that_may_stay_is_abandoned);
     ADD(what_is_abandoned_is_not_inherited);
     ADD(what_was_adopted_is_held_for_nobody_else);
+    ADD(when_the_first_abandoned_lock_runs_out_is_noted_and_never_the_same);
     return unit_end();
 }

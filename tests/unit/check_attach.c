@@ -17,6 +17,7 @@
 #include "api/attachment.h"
 #include "base/hash.h"
 #include "base/point.h"
+#include "refuse.h"
 #include "unit.h"
 
 /* --- racing --- */
@@ -124,12 +125,16 @@ static struct seg_header make_stale(uint64_t ahead)
     return h;
 }
 
+/* With _i where no file is nameless. */
 TEST(a_segment_of_an_earlier_boot_is_replaced)
 {
     struct seg_header old = make_stale(0), now;
     struct enq_grant g;
-    struct enq *e = unit_open();
+    struct enq *e;
 
+    if (_i == 1)
+        ck_assert(refuse_to_open(O_TMPFILE));
+    e = unit_open();
     now = read_header();
     ck_assert_int_ne(memcmp(old.uuid, now.uuid, 16), 0);
     ck_assert_uint_gt(now.token_base, old.token_base);
@@ -515,7 +520,7 @@ int main(void)
 {
     unit_begin("attach");
     ADD(of_racing_creators_all_get_the_same_segment);
-    ADD(a_segment_of_an_earlier_boot_is_replaced);
+    ADD_LOOP(a_segment_of_an_earlier_boot_is_replaced, may_refuse() ? 2 : 1);
     ADD(tokens_are_above_those_of_the_boot_before_whatever_the_clock_says);
     ADD(a_stale_segment_does_not_exist_for_those_who_do_not_create);
     ADD(no_descriptor_is_left_of_what_is_replaced);

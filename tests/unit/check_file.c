@@ -4,6 +4,7 @@
  */
 #include "segment/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "refuse.h"
 #include "unit.h"
 
 /* --- addresses --- */
@@ -365,6 +367,36 @@ TEST(permissions_for_everybody_are_refused)
     ck_assert_int_ne(access(unit_space(), F_OK), 0);
 }
 
+static int is_temporary(const struct dirent *d)
+{
+    return strstr(d->d_name, ".enq-new-") != NULL;
+}
+
+static void nothing_temporary_is_left(void)
+{
+    struct dirent **found;
+    char dir[256];
+
+    ck_assert_int_eq(scandir(unit_path("", dir), &found, is_temporary, NULL),
+        0);
+    free(found);
+}
+
+TEST(where_no_file_is_nameless_a_segment_comes_by_another_name)
+{
+    struct enq_open_opts opts = {
+        .size = sizeof(opts), .slots = 10, .mode = 0660};
+    struct stat st;
+    struct enq *e;
+
+    ck_assert(refuse_to_open(O_TMPFILE));
+    want(ENQ_OK, enq_open(&e, unit_space(), &opts));
+    ck_assert_int_eq(stat(unit_space(), &st), 0);
+    ck_assert_uint_eq(st.st_mode & 07777, 0660);
+    nothing_temporary_is_left();
+    enq_close(e);
+}
+
 TEST(a_directory_that_is_not_there_is_named)
 {
     char path[256];
@@ -464,6 +496,8 @@ int main(void)
     ADD(a_file_with_any_byte_of_its_header_flipped_is_refused);
     ADD_LOOP(a_new_segment_has_the_permissions_asked_for, 4);
     ADD_LOOP(permissions_for_everybody_are_refused, 11);
+    ADD_IF(may_refuse(), "no seccomp",
+        where_no_file_is_nameless_a_segment_comes_by_another_name);
     ADD(a_directory_that_is_not_there_is_named);
     ADD(a_file_is_no_directory);
     ADD_LOOP(what_does_not_exist_is_not_created_when_only_existing_is_asked_for,

@@ -207,6 +207,13 @@ TEST(a_signed_header_with_wrong_numbers_is_refused)
     want(ENQ_ECORRUPT, judge(&h));
 }
 
+TEST(the_boot_is_told_as_a_text)
+{
+    struct seg_header h = make(100);
+
+    ck_assert_uint_eq(strnlen(h.boot_id, sizeof(h.boot_id)), 36);
+}
+
 TEST(a_segment_of_an_earlier_boot_is_stale)
 {
     struct seg_header h = make(1000);
@@ -262,6 +269,7 @@ int main(void)
     ADD(another_version_is_refused_with_both_numbers);
     ADD(another_layout_of_the_same_version_is_refused);
     ADD_LOOP(a_signed_header_with_wrong_numbers_is_refused, 13);
+    ADD(the_boot_is_told_as_a_text);
     ADD(a_segment_of_an_earlier_boot_is_stale);
     ADD_LOOP(a_segment_of_another_time_namespace_is_refused, 2);
     ADD(tokens_start_above_those_of_the_segment_before);

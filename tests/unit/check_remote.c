@@ -56,6 +56,7 @@ TEST(who_only_tests_need_not_have_room_for_a_grant)
     fake_hear(&fake, "\"eleLock\"");
     fake_answer(&fake, DONE);
     asker_end(&a, ENQ_OK);
+    want_why(-EINVAL, enq_lock(e, A_LOCK, NULL), "grant is NULL");
     fake_close(&fake, e);
 }
 
