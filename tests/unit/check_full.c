@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "api/attachment.h"
+#include "store/page.h"
 #include "sync/sys.h"
 #include "unit.h"
 
@@ -137,6 +138,45 @@ TEST(room_that_is_given_to_all_is_looked_for_at_once)
     enq_close(e);
 }
 
+/* Who wants room may be about to sleep, on the number that it has read. */
+TEST(who_gives_room_back_counts_it)
+{
+    struct enq *e = open_small();
+    uint32_t given = shm_load(&e->map->h->given);
+
+    slab_shed(&e->session);
+    ck_assert_uint_eq(shm_load(&e->map->h->given), given + 1);
+    enq_close(e);
+}
+
+/* The 64 next pages are looked through with each page that is claimed. What comes
+   meanwhile may lie behind them. */
+TEST(orphans_that_a_round_of_all_pages_has_not_met_count_no_more)
+{
+    struct enq *e = open_small();
+    struct orphans *orphans = orphans_of(e->map, PAGE_SMALL);
+    uint32_t used;
+    unsigned i = 0;
+    struct enq_grant g;
+
+    for (; i < 66 * SMALL_PER_PAGE; i++)
+        want(ENQ_OK, lock_one(e, i, ENQ_FOREVER, &g));
+    used = map_pages_used(e->map);
+    ck_assert_uint_gt(used, 64);
+    shm_store(&orphans->pages, 5);
+    for (int claims = 1; claims <= 2; claims++) {
+        for (unsigned last = i + SMALL_PER_PAGE; i < last; i++)
+            want(ENQ_OK, lock_one(e, i, ENQ_FOREVER, &g));
+        ck_assert_uint_eq(map_pages_used(e->map), used + (unsigned)claims);
+        ck_assert_uint_eq(shm_load(&orphans->pages), claims == 1 ? 5 : 2);
+        ck_assert_uint_eq(shm_load(&orphans->missed), claims == 1 ? 64 : 0);
+        if (claims == 1)
+            shm_add(&orphans->pages, 2);
+    }
+    unit_healthy(e);
+    enq_close(e);
+}
+
 /* Of a page that has been emptied and is kept by its session nothing tells. */
 TEST(room_that_another_keeps_is_found_after_a_while)
 {
@@ -255,6 +295,8 @@ int main(void)
     ADD(what_another_session_gives_back_makes_room_at_once);
     ADD(pages_of_a_session_that_is_closed_make_room_at_once);
     ADD(room_that_is_given_to_all_is_looked_for_at_once);
+    ADD(who_gives_room_back_counts_it);
+    ADD(orphans_that_a_round_of_all_pages_has_not_met_count_no_more);
     ADD(room_that_another_keeps_is_found_after_a_while);
     ADD(a_lock_that_ran_out_before_its_waiter_looked_was_granted_all_the_same);
     ADD(a_lock_that_ran_out_before_the_helper_looked_was_granted_all_the_same);
