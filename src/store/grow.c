@@ -3,6 +3,8 @@
  */
 #include "store/grow.h"
 
+#include <string.h>
+
 #include "store/page.h"
 #include "sync/life.h"
 
@@ -39,10 +41,11 @@ static void move(struct map *map, uint32_t shard, uint32_t n,
 static unsigned distribute(struct map *map, uint32_t shard, uint32_t n,
     struct bucket *from)
 {
-    struct bucket old = *from;
+    struct bucket old = {.more = from->more};
     uint32_t left = map->entries_max;
     unsigned moved = 0;
 
+    memcpy(old.ref, from->ref, sizeof(old.ref)); /* not the latch: others try */
     bucket_clear(from);
     for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
         struct entry *e = at_entry(map, old.ref[i]);
