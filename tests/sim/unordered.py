@@ -14,6 +14,12 @@ may be in one of kind p, and which pairs must appear as soon as the order is
 taken away from one line of the library (--weaken): so the line orders
 something, and without it somebody notices.
 
+A few of a kind in 150 million steps are told and fail nothing (RARE). Who reads
+without a latch, and looks again, does so between two steps of another once in
+as many; and each change of the library makes other schedules of the same seeds.
+An order that is lost shows nine times in the rarest case that is known, and hundreds
+in most: a row wants more without its order than there are with it.
+
 Of two processes the accesses of the line itself do not count: that a load which
 acquires nothing reads a flag without order says nothing. What must show is that
 of something else.
@@ -26,7 +32,8 @@ import sys
 import time
 
 LIST = 'tests/sim/unordered'
-INTACT, WEAKENED = 150_000_000, (10_000_000, 100_000_000)  # steps
+INTACT, WEAKENED = 150_000_000, (10_000_000, 100_000_000, 300_000_000)  # steps
+RARE = 2
 ORDERS = re.compile('acquire|release|fence|swap|shm_(add|and|or|cas)')
 
 
@@ -44,12 +51,19 @@ class Program:
     def ask(self, addresses):
         new = [a for a in addresses if a not in self.known]
         # the call, not what comes behind it
-        told = output('addr2line', '-f', '-e', self.path,
-                      *(hex(a - 1) for a in new)).split('\n') if new else []
-        for i, a in enumerate(new):
-            at = re.sub(r'^.*/(?=src/)| \(.*', '', told[2 * i + 1])
-            file, _, line = at.rpartition(':')
-            self.known[a] = (told[2 * i], file, line)
+        told = output('addr2line', '-a', '-i', '-f', '-e', self.path,
+                      *(hex(a - 1) for a in new)) if new else ''
+        for a, frames in zip(new, re.split(r'^0x[0-9a-f]+\n', told,
+                                           flags=re.M)[1:]):
+            self.known[a] = self.ours(frames.split('\n'))
+
+    @staticmethod
+    def ours(frames):
+        """The innermost of ours: not the compiler's header for vectors."""
+        places = [(frames[i], *re.sub(r'^.*/(?=src/)| \(.*', '',
+                                      frames[i + 1]).rpartition(':')[::2])
+                  for i in range(0, len(frames) - 1, 2)]
+        return next((p for p in places if p[1].startswith('src/')), places[0])
 
     def atomics(self):
         """(FILE, LINE): the addresses behind its calls of atomic accesses."""
@@ -130,23 +144,34 @@ class Suite:
         self.failed += not good
 
 
+def count(found, first, second):
+    return sum(found[kind, first, second] for kind in 'apb')
+
+
 def judge_intact(suite, program, free, rows, first):
+    """{row: how often its pair is there with all orders}"""
     found = program.pairs(INTACT, first)
     before = suite.failed
     for (kind, a, b), n in found.items():
         if kind == 'fails':
             suite.tell(False, a)
         elif kind == 'p' and not {a, b} & free.keys():
-            suite.tell(False, 'nothing orders %s and %s (%d times)' % (a, b, n))
-    for *what, a, b in rows:
-        if any(found[kind, a, b] for kind in 'apb'):
-            suite.tell(False, '%s: nothing orders %s and %s' %
-                       (': '.join(what), a, b))
+            said = 'nothing orders %s and %s (%d times)' % (a, b, n)
+            if n > RARE:
+                suite.tell(False, said)
+            else:
+                print('rarely:', said)
+    times = {row: count(found, *row[3:]) for row in rows}
+    for (*what, a, b), n in times.items():
+        if n > RARE:
+            suite.tell(False, '%s: nothing orders %s and %s (%d times)' %
+                       (': '.join(what), a, b, n))
     if suite.failed == before:
         suite.tell(True, 'no plain access is unordered but those that may be')
+    return times
 
 
-def judge_row(suite, program, lines, row):
+def judge_row(suite, program, lines, row, intact):
     file, function, text, a, b = row
     line = line_of(file, function, text)
     places = lines.get((file, line), ())
@@ -154,8 +179,7 @@ def judge_row(suite, program, lines, row):
     if not places:
         return suite.tell(False, what + ': in no line of it that is run')
     for steps in WEAKENED:
-        found = program.pairs(steps, 1, places)
-        if any(found[kind, a, b] for kind in 'apb'):
+        if count(program.pairs(steps, 1, places), a, b) > intact:
             return suite.tell(True, what)
     return suite.tell(False, '%s: without its order %s and %s are ordered' %
                       (what, a, b))
@@ -190,9 +214,9 @@ def main():
     if mode == 'new':
         first = time.time_ns() % (1 << 60)
         print('seed', first)
-    judge_intact(suite, program, free, rows, first)
+    times = judge_intact(suite, program, free, rows, first)
     for row in rows if mode != 'intact' else ():
-        judge_row(suite, program, lines, row)
+        judge_row(suite, program, lines, row, times[row])
     print('figure sim-unordered', suite.passed - 1)
     print('%s: %d passed, %d failed, 0 skipped' %
           (name, suite.passed, suite.failed))
