@@ -290,6 +290,22 @@ static int drop_last(struct scope *s, const struct key *key)
     return rc;
 }
 
+/* The one that looks, if its session is being closed: it may have been told to
+   try, so that the scan goes on for those behind it. */
+static int drop_self(struct scope *s, struct entry **self)
+{
+    int why =
+        *self == NULL ? ENQ_OK : entry_over(s->map, *self, scope_clock(s));
+    int rc;
+
+    enq_assert(!s->wide && scope_is_entered(s));
+    if (why == ENQ_OK)
+        return 0;
+    rc = drop_over(s, *self, why);
+    *self = NULL;
+    return rc;
+}
+
 static int grant_all_due(struct pass *p, const struct key *key)
 {
     int rc = take_stock(p, scope_object(p->s, key));
@@ -314,9 +330,9 @@ static int grant_narrow(struct scope *s, const struct key *key,
     enq_assert(!s->wide && scope_is_entered(s));
     if (likely(scope_object(s, key) == NULL))
         return 0;
-    if (self != NULL && entry_over(s->map, self, scope_clock(s)) != ENQ_OK)
-        return drop_over(s, self, entry_over(s->map, self, scope_clock(s)));
-    rc = drop_last(s, key);
+    rc = drop_self(s, &self);
+    if (rc == 0)
+        rc = drop_last(s, key);
     if (rc != 0)
         return rc;
     do {
