@@ -356,7 +356,7 @@ struct page_info {
 
 /* Of each page: did a started request begin to wait there since the last look
    that found none? 0: no; PAGE_MARKED: yes; else the thread that has looked last.
-   See store/mark.h. */
+   DERIVED: one too many costs a look. See store/mark.h. */
 typedef uint32_t page_mark_t;
 #define PAGE_MARKED UINT32_MAX
 
