@@ -331,15 +331,21 @@ try_all() {
     wait
 }
 
-# Those that wait for another day: may they be planted still?
+# Those that wait for another day: may they be planted still, and are they looked
+# for by a program that `make` has built without being asked for it?
 check_others() {
     local name text said
     for name in "${names[@]}"; do
         [ ! -e "$tmp/$name.said" ] || continue
-        said=$(patched "$name") || {
-            echo "FAIL $name: not planted: $said" >"$tmp/$name.said"
-            wanted+=("$name")
-        }
+        if ! said=$(patched "$name"); then
+            said="not planted: $said"
+        elif [ ! -x "$build/${run[$name]%% *}" ]; then
+            said="there is no $build/${run[$name]%% *}"
+        else
+            continue
+        fi
+        echo "FAIL $name: $said" >"$tmp/$name.said"
+        wanted+=("$name")
     done
 }
 
