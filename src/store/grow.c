@@ -141,7 +141,8 @@ static uint32_t buckets_wanted(const struct map *map, uint32_t number)
 
 /* Of a shard of keys that is left to the thread that is at it: it may be
    switched off, and nobody needs more buckets so much as to sleep for them. Seen
-   before a page is claimed, as one that nobody installs is searched for. */
+   before a page is claimed, as one that nobody installs is searched for. A scope
+   of the whole shard has the same latch: the hint stays. */
 static bool is_being_grown(const struct map *map, uint32_t number)
 {
     uint32_t value = shm_load(&map->shards[number].latch);
@@ -160,7 +161,7 @@ void index_grow(struct map *map, struct thread *t, uint32_t number)
     uint32_t wanted, calm, was;
 
     enq_assert(t->n_held == 0);
-    if (shm_swap(&shard->cramped, 0) == 0 || is_being_grown(map, number))
+    if (is_being_grown(map, number) || shm_swap(&shard->cramped, 0) == 0)
         return;
     wanted = buckets_wanted(map, number);
     if (wanted > buckets_in(shm_load(&shard->n_segments)))

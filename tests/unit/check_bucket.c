@@ -409,13 +409,15 @@ TEST(two_threads_that_meet_have_buckets_added_to_all_shards)
 }
 
 /* That thread may be switched off: nobody sleeps for more buckets, nor claims a
-   page, which all who want one would search for. */
+   page, which all who want one would search for. But it may be no thread that
+   adds any: the shard is grown by the next one that finds it free. */
 TEST(who_finds_a_shard_being_grown_goes_on)
 {
     struct enq *e = open_without_ticks();
     struct thread *t = thread_enter(e->map);
     struct spot spot = spot_of_field(e, "n", "a");
     uint32_t *latch = &e->map->shards[spot.shard].latch;
+    struct enq_grant g;
     struct asker a;
 
     e->map->h->threads_high = 400;
@@ -425,7 +427,7 @@ TEST(who_finds_a_shard_being_grown_goes_on)
     want(ENQ_OK, end(&a));
     ck_assert_uint_eq(e->map->h->pages_used, e->map->h->slab_pages);
     latch_release(t, latch);
-    ask_for_buckets(e, spot.shard);
+    want(ENQ_BUSY, unit_lock(e, "n", "a", ENQ_MODE_X, &g));
     ck_assert_uint_eq(e->map->shards[spot.shard].n_segments, 2);
     unit_healthy(e);
     enq_close(e);
