@@ -38,6 +38,10 @@ struct row {
     void (*run)(struct beside *b, unsigned i); /* the i-th time */
     double mean, most; /* visits: the budget; `most` 0: see row_runs_once() */
     unsigned largest;  /* so many at most; 0: any */
+    /* and what all N take together, however few: where two threads have met by
+       chance, all shards have more buckets, and who waits for all of a name
+       looks at each, some times */
+    double at_any_number;
 };
 
 /* For all N together; `mean` is of each of them. */
