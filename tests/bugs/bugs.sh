@@ -238,7 +238,7 @@ is_a_verdict() { # STATUS
 judge() {
     local words=${says[$1]}
     case ${caught[$1]} in
-    fails) grep -qE ":F:[^:]*:$words:|:E:[^:]*:$words:.*timeout" "$3" ;;
+    fails) grep -qE ":[FS]:[^:]*:$words:|:E:[^:]*:$words:.*timeout" "$3" ;;
     aborts) grep -qE "(:E:[^:]*:$words:|$words).*signal 6" "$3" ;;
     says) is_a_verdict "$2" && grep -qF -e "$words" "$3" ;;
     hangs) [ "$2" -ge 124 ] ;;

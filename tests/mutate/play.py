@@ -22,8 +22,8 @@ ALONE = ['unshare', '-mpnif', '--kill-child', '--mount-proc', '/bin/sh', '-c',
 SOUND_SECONDS = 120  # a suite as it is: on a machine that is busy, too
 LOOK_SECONDS = 0.3  # what it has said so far is looked at so often
 AGAIN = 3            # plays in which one that was seen must be seen again
-TEST = re.compile(r':[FE]:[^:]*:(\w+):')
-SAID = re.compile(r'^.*(?::[FE]:|FAIL).*(?:\n +.*)?', re.M)
+TEST = re.compile(r':[FES]:[^:]*:(\w+):')
+SAID = re.compile(r'^.*(?::[FES]:|FAIL).*(?:\n +.*)?', re.M)
 WIDTH = 2            # suites of one mutant side by side: most of them sleep
 
 

@@ -386,6 +386,13 @@ TEST(of_two_who_close_a_cycle_at_once_exactly_one_is_refused)
     enq_close(e);
 }
 
+static void gives_back(struct enq *e, struct asker *a)
+{
+    pthread_join(a->thread, NULL);
+    if (a->rc == ENQ_OK)
+        frees(e, &a->g);
+}
+
 TEST(a_cycle_that_a_grant_closes_is_seen_by_those_who_stand_behind_others)
 {
     struct enq *e = unit_open();
@@ -393,9 +400,9 @@ TEST(a_cycle_that_a_grant_closes_is_seen_by_those_who_stand_behind_others)
     struct asker h = asker(e, "H", "k"), d = asker(e, "D", "k");
     struct asker b = asker(e, "B", "k"), c = asker(e, "C", "m");
     struct asker again = asker(e, "H", "m");
+    struct enq_grant m = holds(e, "B", "m", ENQ_MODE_X);
     int64_t begin, starved;
 
-    holds(e, "B", "m", ENQ_MODE_X);
     d.mode = b.mode = c.mode = again.mode = ENQ_MODE_S;
     b.wait_ms = again.wait_ms = 4000;
     begins_to_wait(&h);
@@ -409,9 +416,14 @@ TEST(a_cycle_that_a_grant_closes_is_seen_by_those_who_stand_behind_others)
     eventually(unit_stats(e).waiting <= 3);
     ck_assert_int_le(unit_now_ms() - begin,
         AT_ONCE_MS + test_starved_ms() - starved);
-    pthread_join(b.thread, NULL);
-    pthread_join(again.thread, NULL);
-    ck_assert(b.rc == ENQ_DEADLOCK || again.rc == ENQ_DEADLOCK);
+    gives_back(e, &h);
+    gives_back(e, &d);
+    gives_back(e, &b);
+    frees(e, &m);
+    gives_back(e, &c);
+    gives_back(e, &again);
+    ck_assert((b.rc == ENQ_DEADLOCK) != (again.rc == ENQ_DEADLOCK));
+    enq_close(e);
 }
 
 /* The same among requests that no thread waits for. In a strict space, or B may

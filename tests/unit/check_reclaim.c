@@ -119,6 +119,16 @@ static struct thread *attach(void)
     return thread_enter(map);
 }
 
+static void detach(void)
+{
+    bool fresh;
+
+    thread_leave(map);
+    process_enter(&fresh);
+    map_put(map);
+    process_leave();
+}
+
 static thread_ref_t one_dead(uint32_t i)
 {
     die_as_thread(&map->threads[i], i);
@@ -145,6 +155,7 @@ TEST(who_lives_is_not_reclaimed)
     ck_assert_uint_eq(map->threads[mine].ref, me->ref);
     for (uint32_t i = 10; i < 30; i++)
         ck_assert(is_free(i));
+    detach();
 }
 
 /* Noted by the dead thread of that slot, as by any before it latches one. */
@@ -180,6 +191,7 @@ TEST(whom_a_latch_names_is_kept_until_it_is_recovered)
         ck_assert_uint_eq(reclaim_threads(map), 1);
         ck_assert(is_free(10 + i));
     }
+    detach();
 }
 
 TEST(who_has_not_noted_which_bucket_is_looked_for_in_all)
@@ -193,6 +205,7 @@ TEST(who_has_not_noted_which_bucket_is_looked_for_in_all)
     ck_assert_uint_eq(reclaim_threads(map), 0);
     *latch = 0;
     ck_assert_uint_eq(reclaim_threads(map), 1);
+    detach();
 }
 
 TEST(whose_journal_was_not_undone_is_kept)
@@ -203,6 +216,7 @@ TEST(whose_journal_was_not_undone_is_kept)
     ck_assert_uint_eq(reclaim_threads(map), 0);
     map->threads[10].set = 0;
     ck_assert_uint_eq(reclaim_threads(map), 1);
+    detach();
 }
 
 /* The second sign of a thread's death, see life.h. */
@@ -227,6 +241,7 @@ TEST(a_keeper_is_kept_while_one_is_left_that_it_kept)
     ck_assert_uint_eq(reclaim_threads(map), 0);
     me->slot->keeper = 0;
     ck_assert_uint_eq(reclaim_threads(map), 1);
+    detach();
 }
 
 /* What kept it for its last thread says nothing of the one that has it now. */
@@ -246,6 +261,7 @@ TEST(a_slot_that_is_used_again_is_not_kept_by_the_dead)
     ck_assert_uint_eq(slot->keeper, 0); /* this process has none */
     slot->keeper = keeper;              /* and if it had just died */
     ck_assert(!thread_is_dead(map, me->ref));
+    detach();
 }
 
 /* --- two at once --- */
@@ -275,6 +291,7 @@ TEST(a_slot_that_another_has_reclaimed_is_left_to_whoever_has_it_now)
     ck_assert_uint_eq(reclaim_threads(map), 0);
     ck_assert_uint_ne(next_ref, 0);
     ck_assert_uint_eq(map->threads[10].ref, next_ref);
+    detach();
 }
 
 int main(void)

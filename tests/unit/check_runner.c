@@ -1,6 +1,6 @@
 /*
- * check_runner.c - which failed tests are played again, and how often: a
- * program of this file's own has one test, and fails.
+ * check_runner.c - which tests fail, which of these are played again, and how
+ * often: a program of this file's own has one test.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -99,6 +99,23 @@ TEST(is_ended_by_a_signal)
     abort();
 }
 
+TEST(leaves_a_descriptor_open)
+{
+    note_play();
+    starve();
+    ck_assert_int_ge(open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
+}
+
+/* One that it closes is its own affair: another in its place is not. */
+TEST(leaves_another_in_its_place)
+{
+    int file = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+
+    note_play();
+    close(file);
+    ck_assert_int_ge(dup2(STDIN_FILENO, STDERR_FILENO), 0);
+}
+
 static int program_within(const char *module, const char *test)
 {
     setenv("UNIT_ONLY", test, 1);
@@ -108,6 +125,8 @@ static int program_within(const char *module, const char *test)
     ADD(is_starved_once);
     ADD(throws_dice);
     ADD(is_ended_by_a_signal);
+    ADD(leaves_a_descriptor_open);
+    ADD(leaves_another_in_its_place);
     return unit_end();
 }
 
@@ -124,6 +143,8 @@ static const struct {
     {"is_starved_once", "within_threads", 1, false},
     {"throws_dice", "within", 1, false},
     {"is_ended_by_a_signal", "within", 1, false},
+    {"leaves_a_descriptor_open", "within", 1, false},
+    {"leaves_another_in_its_place", "within", 1, false},
 };
 
 static int begin_within(void *fate)
@@ -131,6 +152,7 @@ static int begin_within(void *fate)
     int i = *(int *)fate, nowhere = open("/dev/null", O_WRONLY);
 
     dup2(nowhere, STDOUT_FILENO);
+    close(nowhere);
     execl("/proc/self/exe", "check_runner", fates[i].module, fates[i].test,
         (char *)NULL);
     return 127;
