@@ -72,7 +72,9 @@ HOT int take_owner(const struct enq *e, const struct enq_req *req,
     return 0;
 }
 
-HOT int take_id(const struct enq_req *req, struct ask *ask)
+/* Of all that is to be read from the table the id's bucket can be asked for
+   first: it is on its way while the key is packed, and the key's bucket comes. */
+HOT int take_id(const struct enq *e, const struct enq_req *req, struct ask *ask)
 {
     size_t n;
 
@@ -87,6 +89,8 @@ HOT int take_id(const struct enq_req *req, struct ask *ask)
     if (n == 1)
         return why(-EINVAL, "the id is empty: leave it NULL for a new uuid");
     ask->id_bytes = (uint16_t)n;
+    if (e->map != NULL)
+        spot_fetch_id(e->map, ask->id, n);
     return 0;
 }
 
@@ -102,7 +106,7 @@ HOT int take_request(struct acquisition *c, const struct ask *lead)
     if (likely(rc == 0))
         rc = take_owner(c->e, req, lead, c->ask);
     if (likely(rc == 0))
-        rc = take_id(req, c->ask);
+        rc = take_id(c->e, req, c->ask);
     c->ask->mode = req->mode;
     c->ask->on_death = (uint8_t)req->on_death;
     c->ask->more_bytes = 0;

@@ -20,6 +20,14 @@ struct spot spot_of_id(const struct map *map, const char *id, size_t bytes)
         spot_tag((uint32_t)(hash >> 56), hash), 0, hash, NULL};
 }
 
+void spot_fetch_id(const struct map *map, const char *id, size_t bytes)
+{
+    struct spot spot = spot_of_id(map, id, bytes);
+
+    if (spot_look_up(map, &spot))
+        __builtin_prefetch(spot.bucket);
+}
+
 bool spot_of_entry_id(const struct map *map, const struct entry *e,
     struct spot *spot)
 {

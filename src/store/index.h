@@ -84,6 +84,9 @@ struct spot spot_of_id(const struct map *map, const char *id, size_t bytes);
 bool spot_of_entry_id(const struct map *map, const struct entry *e,
     struct spot *spot);
 
+/* Its bucket will be wanted soon: a hint, which waits for nothing. */
+void spot_fetch_id(const struct map *map, const char *id, size_t bytes);
+
 /* How many buckets a shard is to have for the threads that are attached, so
    that hardly any two meet in one. */
 #define BUCKETS_A_THREAD 128u
