@@ -225,7 +225,9 @@ int transition_queue(struct scope *s, const struct ask *ask, struct entry *e)
     shm_store(&e->window_ns, window_ns(s)); /* partner: see_deadline */
     shm_store(&e->queue, entry_is_of_set(e) ? 1 | QUEUE_SETS : 1);
     shm_store(&e->next_member, 0);
-    shm_store(&e->asleep, ask->started == 0 ? ASLEEP_LOOKING : ask->started);
+    shm_store(&e->asleep,
+        ask->started == 0 ? ASLEEP_BY(s->t->ref, ASLEEP_LOOKING)
+                          : ask->started);
     shm_store(&e->ticket,
         likely(ask->ticket == UINT64_MAX) ? shm_add(&s->map->h->ticket, 1)
                                           : ask->ticket);

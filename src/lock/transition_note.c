@@ -7,7 +7,6 @@
 #include "lock/conflict.h"
 #include "lock/queue.h"
 #include "store/owners.h"
-#include "sync/tick.h"
 
 /* It is held, its session listens, and has not been asked for it yet. */
 static bool may_hear(const struct scope *s, const struct entry *e)
@@ -155,7 +154,7 @@ int transition_note_all(struct scope *s, const struct key *key)
    before ours. Partner: sleep_on() in wait/wait.c. */
 void transition_tell(struct scope *s, struct entry *e)
 {
-    uint32_t asleep = tick_untraced(shm_load(&e->asleep));
+    uint32_t asleep = entry_sleeps(e);
 
     enq_assert(scope_is_entered(s));
     if (asleep == ASLEEP_THREAD || asleep >= ASLEEP_STARTED)

@@ -125,7 +125,7 @@ static void keep_in_hand(struct met *m)
 static void rouse_later(struct roused *roused, const struct map *map,
     const struct entry *e)
 {
-    if (!entry_is(e, PHASE_WAITING) && shm_load(&e->asleep) <= ASLEEP_LOOKING)
+    if (!entry_is(e, PHASE_WAITING) && entry_sleeps(e) <= ASLEEP_LOOKING)
         return;
     if (roused->n < ROUSED_FEW)
         roused->refs[roused->n] = map_ref(map, e);

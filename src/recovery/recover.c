@@ -443,8 +443,8 @@ static bool rouse(void *context, struct entry *e, uint64_t state)
         !shm_cas(&e->state, &state, state | STATE_SOONER))
         continue;
     if (STATE_PHASE(state) == PHASE_WAITING &&
-        shm_load(&e->asleep) <= ASLEEP_LOOKING)
-        sys.wake((const uint32_t *)&e->state, 1);
+        entry_sleeps(e) <= ASLEEP_LOOKING)
+        notify_sleepers(e);
     notify(map, e);
     return true;
 }

@@ -50,7 +50,7 @@
 #include "enq.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x314b434f4c514e45) /* "ENQLOCK1" */
-#define LAYOUT_VERSION 21
+#define LAYOUT_VERSION 22
 
 #define PAGE_BYTES 4096u /* of ours; the kernel's may be larger */
 #define UNIT_BYTES 64u
@@ -432,6 +432,13 @@ enum asleep {
                        on: its number in the attachment, plus this */
 };
 
+/* How a thread sleeps is said together with which one: when it takes that back
+   the entry may be another waiter's (entry_stirs()). */
+#define ASLEEP_BY_THREAD 0x40000000u
+#define ASLEEP_BY(ref, how)                                                    \
+    (ASLEEP_BY_THREAD | ((ref)&THREAD_MASK) << 2 | (uint32_t)(how))
+#define ASLEEP_HOW(word) ((word)&ASLEEP_BY_THREAD ? (word)&3u : (word))
+
 /*
  * The record of a request, waiting or held. Guarded by its bucket's latch
  * (generic ones: the gate's), and by the gate's as well while it is raised.
@@ -466,7 +473,7 @@ struct entry {
     ref_t next, prev; /* DERIVED: ring of its object or gate */
     ref_t spill;      /* DERIVED: next object that found no slot in a bucket */
     ref_t id_spill;   /* DERIVED: the same among ids */
-    uint32_t asleep;  /* enum asleep: how its waiter is woken */
+    uint32_t asleep;  /* ASLEEP_BY, or enum asleep: how its waiter is woken */
     uint32_t pid;
     uint32_t name_hash; /* decides its gate */
     uint16_t name_bytes, field_bytes, owner_bytes, id_bytes;
@@ -526,6 +533,7 @@ struct entry {
 LAYOUT_ASSERT(sizeof(struct seg_header) <= PAGE_BYTES);
 LAYOUT_ASSERT(THREADS_MAX <= 1u << THREAD_BITS);
 LAYOUT_ASSERT(SESSIONS_MAX <= 1u << SESSION_BITS);
+LAYOUT_ASSERT(ASLEEP_STARTED == 4 && SLOTS_MAX < ASLEEP_BY_THREAD);
 LAYOUT_ASSERT(offsetof(struct seg_header, checksum) == 160);
 LAYOUT_ASSERT(offsetof(struct seg_header, recovery_latch) == 256);
 LAYOUT_ASSERT(offsetof(struct seg_header, threads_high) == 320);

@@ -37,6 +37,7 @@
 #include "rules/key.h"
 #include "segment/map.h"
 #include "sync/thread.h"
+#include "sync/tick.h"
 
 /* A request, checked and packed. Its texts are borrowed: they live as long as
    what they were read from, the caller's request or the entry. */
@@ -157,12 +158,31 @@ static inline bool entry_is_of_set(const struct entry *e)
 /* NULL: the set has begun to leave the queue, or the link is damaged. */
 struct entry *entry_next_of_set(const struct map *map, const struct entry *e);
 
+/* How its waiter is woken; ASLEEP_STARTED or more: by its number. */
+static inline uint32_t entry_sleeps(const struct entry *e)
+{
+    return ASLEEP_HOW(shm_load(&e->asleep));
+}
+
+/* Its waiter says how it sleeps, and has said @from so far. Once it was granted
+   another thread may unlock it by its id, and then it is another waiter's: so
+   by a swap, and only of what names this waiter. False: it is not its own any
+   more. A full barrier, whatever comes of it. */
+static inline bool entry_stirs(struct entry *e, uint32_t from, uint32_t to)
+{
+    uint32_t said = from;
+
+    while (!shm_cas(&e->asleep, &said, to))
+        if (tick_untraced(said) != from)
+            return false;
+    return true;
+}
+
 /* Its waiter has been granted it, and knows: from now on, if need be, it is room
-   as soon as it is gone (harvest_one()). By a swap, as it may be another
-   waiter's by now: another thread may unlock by id. */
+   as soon as it is gone (harvest_one()). */
 static inline void entry_is_known(struct entry *e, uint32_t asleep)
 {
-    shm_cas(&e->asleep, &asleep, ASLEEP_NOBODY);
+    entry_stirs(e, asleep, ASLEEP_NOBODY);
 }
 
 /* Will its waiter, of this session, still look what became of it? A member of a

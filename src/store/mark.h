@@ -36,7 +36,6 @@
 #define STORE_MARK_H
 
 #include "store/entry.h"
-#include "sync/tick.h"
 
 #define MARKS_PER_LINE (64u / sizeof(page_mark_t))
 
@@ -53,7 +52,7 @@ static inline void mark_page(const struct map *map, const struct entry *e)
 /* Of one that waits: no thread does. Under its latches. */
 static inline bool mark_is_wanted(const struct entry *e)
 {
-    return tick_untraced(shm_load(&e->asleep)) >= ASLEEP_STARTED;
+    return entry_sleeps(e) >= ASLEEP_STARTED;
 }
 
 static inline bool mark_is_there(const struct map *map, const struct entry *e)

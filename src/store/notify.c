@@ -34,12 +34,12 @@ void notify(const struct map *map, struct entry *e)
 {
     /* partner of this load: sleep_on() in wait/wait.c. The fence of our side is
        in scope_send_wakes(), once for all entries of a scope */
-    uint32_t asleep = tick_untraced(shm_load(&e->asleep));
+    uint32_t asleep = entry_sleeps(e);
     session_ref_t session = shm_load(&e->session);
 
     if (asleep == ASLEEP_THREAD || asleep == ASLEEP_BEHIND) {
         tick_trace(&e->asleep);
-        sys.wake((const uint32_t *)&e->state, 1);
+        notify_sleepers(e);
     }
     if (asleep >= ASLEEP_STARTED ||
         (has_event(shm_load(&e->state)) && notify_is_wanted(map, session)))

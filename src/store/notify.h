@@ -24,6 +24,8 @@
 #ifndef STORE_NOTIFY_H
 #define STORE_NOTIFY_H
 
+#include <limits.h>
+
 #include "store/entry.h"
 #include "sync/sys.h"
 
@@ -43,8 +45,14 @@ void notify_session(const struct map *map, session_ref_t to, ref_t entry);
    as all sleepers look again. */
 void notify(const struct map *map, struct entry *e);
 
-/* Does this session want to hear of its held locks (enq_fd)? */
+/* The thread that waits; and with it, as nobody can tell whom the kernel would
+   choose, one that sleeps there by mistake (sleep_on() in wait/wait.c). */
+static inline void notify_sleepers(const struct entry *e)
+{
+    sys.wake((const uint32_t *)&e->state, INT_MAX);
+}
 
+/* Does this session want to hear of its held locks (enq_fd)? */
 static inline bool notify_is_wanted(const struct map *map, session_ref_t ref)
 {
     const struct session_slot *slot = at_session(map, ref);

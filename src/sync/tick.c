@@ -15,9 +15,9 @@
 /* Partner: is_unwoken() in wait/wait.c and set_wait.c. */
 void tick_trace(uint32_t *asleep)
 {
-    uint32_t thread = shm_load(asleep);
+    uint32_t thread = shm_load(asleep), how = ASLEEP_HOW(thread);
 
-    if (thread == ASLEEP_THREAD || thread == ASLEEP_BEHIND)
+    if (how == ASLEEP_THREAD || how == ASLEEP_BEHIND)
         shm_cas(asleep, &thread, thread | TICK_TRACE);
 }
 

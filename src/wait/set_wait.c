@@ -336,6 +336,21 @@ struct sleeping {
     const struct blockers *b;
 };
 
+static uint32_t says(const struct set *set, enum asleep how)
+{
+    return ASLEEP_BY(set->t->ref, how);
+}
+
+/* False: one of the entries is its own no more. */
+static bool all_stir(struct set *set, enum asleep from, enum asleep to)
+{
+    bool all = true;
+
+    EACH_MEMBER (m, set)
+        all &= entry_stirs(m->place.e, says(set, from), says(set, to));
+    return all;
+}
+
 /* Partner of `asleep`: tick_trace(). Any of its members may have woken it. */
 static bool is_unwoken(const void *sleeping)
 {
@@ -344,17 +359,18 @@ static bool is_unwoken(const void *sleeping)
     if (!has_changed(x->b, x->b->own) || blockers_died(x->b))
         return false;
     EACH_MEMBER (m, x->set)
-        if (shm_load_acquire(&m->place.e->asleep) != ASLEEP_THREAD ||
+        if (shm_load_acquire(&m->place.e->asleep) !=
+                says(x->set, ASLEEP_THREAD) ||
             !is_mine(m))
             return false;
     return true;
 }
 
-/* Partner of `asleep`: scope_send_wakes(). One fence for all members: each
-   store is before it, each load of a state behind it. So a granter that does
-   not see one of them asleep has stored its change before, and it is seen here
-   or by the kernel. A thread that dies asleep leaves ASLEEP_THREAD behind,
-   which costs a wake-up in vain. */
+/* Partner of `asleep`: scope_send_wakes(). All members say so first, each by a
+   full fence, and only then a state is loaded. So a granter that does not see
+   one of them asleep has stored its change before, and it is seen here or by
+   the kernel. A thread that dies asleep leaves ASLEEP_THREAD behind, which
+   costs a wake-up in vain. */
 static void sleep_on(struct set *set, struct blockers *b)
 {
     const struct sleeping x = {set, b};
@@ -364,16 +380,13 @@ static void sleep_on(struct set *set, struct blockers *b)
     if (mono_reached(b->until, now))
         b->until = mono_add_ns(now, PAUSE_NS);
     ENQ_POINT("set.looked");
-    EACH_MEMBER (m, set)
-        shm_store(&m->place.e->asleep, ASLEEP_THREAD);
-    shm_fence();
-    if (!has_changed(b, b->own)) {
+    if (all_stir(set, ASLEEP_LOOKING, ASLEEP_THREAD) &&
+        !has_changed(b, b->own)) {
         sys.wait(b->watch, b->n, b->until);
         if (sys_slept_out())
             tick_judge(is_unwoken, &x, "a member of a lock set");
     }
-    EACH_MEMBER (m, set)
-        shm_store(&m->place.e->asleep, ASLEEP_LOOKING);
+    all_stir(set, ASLEEP_THREAD, ASLEEP_LOOKING);
     ENQ_POINT("set.woken");
 }
 

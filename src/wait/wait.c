@@ -351,9 +351,14 @@ int wait_look_started(struct session *s, struct thread *t, struct place *place,
  */
 #define FAR_TICK_MOST_NS sys_look_every(20 * NS_PER_S)
 
-static uint32_t how_to_sleep(const struct blockers *b)
+static uint32_t says(const struct waiting *w, enum asleep how)
 {
-    return b->far ? ASLEEP_BEHIND : ASLEEP_THREAD;
+    return ASLEEP_BY(w->scope.t->ref, how);
+}
+
+static uint32_t how_to_sleep(const struct waiting *w)
+{
+    return says(w, w->b.far ? ASLEEP_BEHIND : ASLEEP_THREAD);
 }
 
 /* Of a waiter behind many locks each look sees all of them: some 25 us. */
@@ -381,23 +386,29 @@ static void sleep_to_tick(const struct blockers *b)
 }
 
 /* Partner of `asleep`: tick_trace(). The entry may be another's by now. */
-static bool is_unwoken(const void *blockers)
+static bool is_unwoken(const void *waiting)
 {
-    const struct blockers *b = blockers;
-    const struct place *p = caa_container_of(b, struct waiting, b)->place;
+    const struct waiting *w = waiting;
+    const struct place *p = w->place;
 
-    return has_changed(&b->watch[0]) &&
-        shm_load_acquire(&p->e->asleep) == how_to_sleep(b) && still_mine(p) &&
-        !blockers_died(b);
+    return has_changed(&w->b.watch[0]) &&
+        shm_load_acquire(&p->e->asleep) == how_to_sleep(w) && still_mine(p) &&
+        !blockers_died(&w->b);
 }
 
 /* Partner of `asleep`: scope_send_wakes() in scope.c. Either it sees that we
-   sleep, or we, or the kernel, see that our state has changed: the exchange is
-   a full fence between our store of `asleep` and our load of the state, as the
+   sleep, or we, or the kernel, see that our state has changed: the swap is a
+   full fence between our store of `asleep` and our load of the state, as the
    granter's stands between its store of the state and its load of `asleep`.
-   Back to ASLEEP_LOOKING without order: a wake that still comes is in vain. */
-static void sleep_on(struct blockers *b, struct entry *e)
+   Where the entry is another waiter's already we do not sleep, but look. Should
+   it become that before the kernel compares, whose half of the state has no
+   generation, we sleep until our tick, or until the other one is woken: both
+   are (notify_sleepers()). */
+static void sleep_on(struct waiting *w)
 {
+    const uint32_t looks = says(w, ASLEEP_LOOKING), sleeps = how_to_sleep(w);
+    struct blockers *b = &w->b;
+    struct entry *e = w->place->e;
     mono_t now = sys.now();
 
     enq_assert(b->own == 1 && b->watch[0].word == (const uint32_t *)&e->state);
@@ -405,13 +416,13 @@ static void sleep_on(struct blockers *b, struct entry *e)
     if (mono_reached(b->until, now))
         b->until = mono_add_ns(now, PAUSE_NS);
     ENQ_POINT("wait.looked");
-    shm_store_fence(&e->asleep, how_to_sleep(b));
-    if (shm_load(b->watch[0].word) == b->watch[0].value) {
+    if (entry_stirs(e, looks, sleeps) &&
+        shm_load(b->watch[0].word) == b->watch[0].value) {
         sleep_to_tick(b);
         if (sys_slept_out())
-            tick_judge(is_unwoken, b, "a waiter");
+            tick_judge(is_unwoken, w, "a waiter");
     }
-    shm_store(&e->asleep, ASLEEP_LOOKING);
+    entry_stirs(e, sleeps, looks);
     ENQ_POINT("wait.woken");
 }
 
@@ -492,7 +503,7 @@ static void rest(struct waiting *w)
         look_at = mono_add_ns(sys.now(),
             w->bypass.n > 0 ? 0 : blockers_pause(&w->futile));
     do
-        sleep_on(&w->b, w->place->e);
+        sleep_on(w);
     while (may_sleep_on(&w->b, look_at));
     blockers_pass_on_deaths(&w->b, w->scope.session);
 }
@@ -552,7 +563,7 @@ int wait_for_grant(struct session *s, struct thread *t, const struct ask *ask,
     ENQ_POINT("wait.begun");
     rc = wait_in(&w, t);
     if (rc == ENQ_OK)
-        entry_is_known(place->e, ASLEEP_LOOKING);
+        entry_is_known(place->e, says(&w, ASLEEP_LOOKING));
     bypass_end(&w.bypass);
     cycle_withdraw(t);
     if (rc == ENQ_OK)

@@ -505,11 +505,11 @@ static int look(struct history *h, struct m_lock *l)
 
     say(h, "look %s", lock_text(h, l));
     if (h->was_there[l - h->m.locks])
-        shm_store(&c->place.e->asleep, ASLEEP_LOOKING);
+        space_wakes_up(&h->s, c->place.e);
     c->asleep = c->told = false;
     rc = wait_look_started(s, h->s.t, &c->place, c->deadline, &blocker, &plan);
     if (rc == ENQ_OK)
-        entry_is_known(c->place.e, ASLEEP_LOOKING);
+        entry_is_known(c->place.e, ASLEEP_BY(h->s.t->ref, ASLEEP_LOOKING));
     observe(h);
     if (before == 0) {
         judge_waiting(h, l, rc, &blocker);

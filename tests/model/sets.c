@@ -429,7 +429,7 @@ static void wake_up(struct history *h, struct asking *a)
         struct m_lock *l = a->lock[i];
 
         if (h->was_there[l - h->m.locks])
-            shm_store(&a->member[i].place.e->asleep, ASLEEP_LOOKING);
+            space_wakes_up(&h->s, a->member[i].place.e);
         caller_of(h, l)->asleep = false;
         say(h, "%s %s", i == 0 ? "look set" : "   and", lock_text(h, l));
     }

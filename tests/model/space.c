@@ -56,8 +56,13 @@ static void wake(const uint32_t *word, int how_many)
 
 void space_sleeps(const struct space *s, struct entry *e)
 {
-    shm_store(&e->asleep, ASLEEP_THREAD);
+    shm_store(&e->asleep, ASLEEP_BY(s->t->ref, ASLEEP_THREAD));
     mark_page(s->map, e);
+}
+
+void space_wakes_up(const struct space *s, struct entry *e)
+{
+    shm_store(&e->asleep, ASLEEP_BY(s->t->ref, ASLEEP_LOOKING));
 }
 
 bool space_woke(const struct entry *e)

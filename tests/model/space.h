@@ -81,6 +81,7 @@ bool space_has(const struct space *s, enq_handle handle);
 /* Its waiter sleeps like a thread, and is found by a search like one that was
    started: there is one thread here, and thousands wait. */
 void space_sleeps(const struct space *s, struct entry *e);
+void space_wakes_up(const struct space *s, struct entry *e);
 bool space_woke(const struct entry *e);
 
 #endif

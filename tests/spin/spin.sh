@@ -133,8 +133,8 @@ shapes() {
 	gate|free_shard|recovery/recover.c|shm_and(&shard->n_buckets, ~SHARD_EMPTY);|BUG_11
 	hand|blockers_leave_to_ahead|wait/blockers.c|b->until = mono_min(deadline, mono_add_ns(b->until, AHEAD_NS));|AS_IS
 	hand|scope_send_wakes|lock/scope.c|shm_fence(); /* our stores of states, before the loads of `asleep` */|BUG_1
-	hand|sleep_on|wait/wait.c|shm_store_fence(&e->asleep, how_to_sleep(b));|BUG_2
-	hand|sleep_on|wait/wait.c|if (shm_load(b->watch[0].word) == b->watch[0].value)|BUG_4
+	hand|entry_stirs|store/entry.h|while (!shm_cas(&e->asleep, &said, to))|BUG_2
+	hand|sleep_on|wait/wait.c|shm_load(b->watch[0].word) == b->watch[0].value) {|BUG_4
 	END
 }
 body() { # FUNCTION FILE

@@ -9,7 +9,6 @@
 
 #include "api/attachment.h"
 #include "base/point.h"
-#include "sync/tick.h"
 #include "told.h"
 
 static int asks(struct enq *e, const char *owner, const char *field,
@@ -60,8 +59,7 @@ static unsigned asleep_for_b(struct enq *e)
 
     want(ENQ_OK, enq_list(e, "n", "A", all, LENGTH(all), &total));
     for (size_t i = 0; i < total; i++)
-        n += tick_untraced(shm_load(
-                 &entry_of_handle(e->map, all[i].handle, &state)->asleep)) ==
+        n += entry_sleeps(entry_of_handle(e->map, all[i].handle, &state)) ==
             ASLEEP_THREAD;
     return n;
 }

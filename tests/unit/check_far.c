@@ -13,7 +13,6 @@
 #include "api/attachment.h"
 #include "base/atomic.h"
 #include "store/entry.h"
-#include "sync/tick.h"
 #include "unit.h"
 
 #define MOST 40
@@ -90,7 +89,7 @@ static void serve(unsigned i)
 
 static bool sleeps(unsigned i, uint32_t how)
 {
-    return tick_untraced(shm_load(&all[i].entry->asleep)) == how;
+    return entry_sleeps(all[i].entry) == how;
 }
 
 static struct enq *begin_without_ticks(struct enq_grant *g)

@@ -19,7 +19,6 @@
 #include "lib/latches.h"
 #include "sync/latch.h"
 #include "sync/life.h"
-#include "sync/tick.h"
 #include "unit.h"
 
 #define MOST 20
@@ -290,8 +289,8 @@ static bool is_asleep(struct enq *e, const char *owner)
 
     want(ENQ_OK, enq_list(e, "n", owner, &info, 1, &total));
     return total == 1 &&
-        tick_untraced(shm_load(&entry_of_handle(e->map, info.handle, &state)
-                                    ->asleep)) == ASLEEP_THREAD;
+        entry_sleeps(entry_of_handle(e->map, info.handle, &state)) ==
+        ASLEEP_THREAD;
 }
 
 static int dies_as_its_waiter_wakes(void *ring)

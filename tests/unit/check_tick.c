@@ -35,10 +35,12 @@ static void *carry_out(void *nothing)
     return nothing;
 }
 
+#define BY_A_THREAD ASLEEP_BY(77u, ASLEEP_THREAD)
+
 static bool is_unwoken(const void *nothing)
 {
     (void)nothing;
-    return shm_load(&word) != 0 && shm_load_acquire(&asleep) == ASLEEP_THREAD;
+    return shm_load(&word) != 0 && shm_load_acquire(&asleep) == BY_A_THREAD;
 }
 
 static void judge(const char *ms)
@@ -52,7 +54,7 @@ static void judge_meanwhile(struct plan p, const char *ms)
 {
     pthread_t thread;
 
-    shm_store(&asleep, ASLEEP_THREAD);
+    shm_store(&asleep, BY_A_THREAD);
     shm_store(&word, 1);
     plan = p;
     ck_assert_int_eq(pthread_create(&thread, NULL, carry_out, NULL), 0);
@@ -77,7 +79,7 @@ TEST(a_wake_up_that_is_late_is_waited_for)
 
 TEST(one_that_came_between_the_tick_and_the_question_is_seen)
 {
-    shm_store(&asleep, ASLEEP_THREAD);
+    shm_store(&asleep, BY_A_THREAD);
     shm_store(&word, 1);
     tick_trace(&asleep);
     sys.wake(&word, 1);
@@ -86,7 +88,7 @@ TEST(one_that_came_between_the_tick_and_the_question_is_seen)
 
 TEST(unless_nobody_asked_for_it)
 {
-    shm_store(&asleep, ASLEEP_THREAD);
+    shm_store(&asleep, BY_A_THREAD);
     shm_store(&word, 1);
     unsetenv("ENQ_TICK_FOUND");
     tick_judge(is_unwoken, NULL, "the test's word");
@@ -94,7 +96,7 @@ TEST(unless_nobody_asked_for_it)
 
 TEST(a_tick_that_finds_no_change_is_nothing)
 {
-    shm_store(&asleep, ASLEEP_THREAD);
+    shm_store(&asleep, BY_A_THREAD);
     shm_store(&word, 0);
     judge("1");
 }
@@ -107,10 +109,10 @@ TEST(a_trace_is_left_to_who_sleeps_and_changes_nothing_else)
     shm_store(&asleep, ASLEEP_STARTED + 7);
     tick_trace(&asleep);
     ck_assert_uint_eq(asleep, ASLEEP_STARTED + 7);
-    shm_store(&asleep, ASLEEP_THREAD);
+    shm_store(&asleep, BY_A_THREAD);
     tick_trace(&asleep);
-    ck_assert_uint_ne(asleep, ASLEEP_THREAD);
-    ck_assert_uint_eq(tick_untraced(asleep), ASLEEP_THREAD);
+    ck_assert_uint_ne(asleep, BY_A_THREAD);
+    ck_assert_uint_eq(tick_untraced(asleep), BY_A_THREAD);
 }
 
 TEST(a_sleep_that_ended_by_its_time_is_told_from_one_that_was_woken)
