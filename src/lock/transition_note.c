@@ -35,6 +35,13 @@ void transition_note_awaited(struct scope *s, struct entry *e)
     shm_or(&e->state, STATE_AWAITED);
 }
 
+void transition_note_held(struct scope *s, struct entry *e)
+{
+    enq_assert(scope_is_entered(s));
+    if (may_hear(s, e))
+        note(s, e);
+}
+
 struct asked {
     struct scope *s;
     const struct ask *ask;
@@ -52,8 +59,7 @@ static bool see_asked(void *context, struct entry *e)
         return true;
     if (a->ask->key.generic == 0)
         transition_note_awaited(a->s, e);
-    if (may_hear(a->s, e))
-        note(a->s, e);
+    transition_note_held(a->s, e);
     return true;
 }
 

@@ -14,7 +14,9 @@
  * latches (lock_event_greet()). So one of the two sees the other: the request
  * finds that the session listens, or that walk comes after it and finds the
  * waiter. A thread that dies between note and wake-up leaves the note; the
- * reaper of its session notifies all sessions that listen.
+ * reaper of its session notifies all sessions that listen. One that dies between
+ * its grant and the note leaves latches: who recovers tells all waiters there to
+ * look, and each of them notes what is in its way (transition_note_held()).
  */
 #ifndef LOCK_TRANSITION_NOTE_H
 #define LOCK_TRANSITION_NOTE_H
@@ -26,6 +28,11 @@
    sessions that hold it, and listen, are to hear of it. Under the scope. Partner
    of `listeners` and `listens`: lock_event_listen(). Faults: ENQ_ECORRUPT. */
 int transition_note_asked(struct scope *s, const struct ask *ask);
+
+/* Its session is to hear that this held lock is waited for. By a waiter that has
+   looked, and stays: whoever granted the lock may have died before it noted that
+   others wait, and then all waiters there are told to look (rouse()). */
+void transition_note_held(struct scope *s, struct entry *e);
 
 /* The owner of this held lock is waited for (store/owners.h). */
 void transition_note_awaited(struct scope *s, struct entry *e);

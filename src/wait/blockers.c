@@ -17,6 +17,7 @@
 #include <limits.h>
 
 #include "lock/queue.h"
+#include "lock/transition_note.h"
 #include "sync/hooks.h"
 #include "sync/life.h"
 
@@ -155,6 +156,8 @@ static bool see_blocker(void *context, struct entry *e)
         note_set(b, w->s, e);
     } else if (conflicts) {
         b->n_held++;
+        if (unlikely(shm_load(&w->s->map->h->listeners) != 0))
+            transition_note_held(w->s, e);
         watch_holder(b, w->s, e, own);
     }
     return true;

@@ -411,6 +411,62 @@ TEST(the_loser_is_told_though_the_promoting_process_is_killed_before_it_tells)
     told(e, ENQ_EVENT_LOST, &loser);
     enq_close(e);
 }
+
+/* [0]: it has the lock; [1]: it is to give it back. */
+static int grants_and_is_killed(void *shared)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g = told_lock(e, "a", ENQ_MODE_X, 0);
+    uint32_t *steps = shared;
+
+    shm_store_release(&steps[0], 1);
+    while (!shm_load_acquire(&steps[1]))
+        unit_nap();
+    point_arm("grant.stored");
+    enq_unlock(e, g.handle, g.token);
+    return 1;
+}
+
+static void start_behind(struct enq *e, unsigned which)
+{
+    const char *field = which == 1 ? "@" : "a";
+    const struct enq_req *set[] = {
+        ENQ_REQ(.name = "n", .key = {field}, .mode = ENQ_MODE_X,
+            .owner = "behind", .wait_ms = ENQ_FOREVER),
+        ENQ_REQ(.name = "n", .key = {"c"}, .mode = ENQ_MODE_X,
+            .owner = "behind", .wait_ms = ENQ_FOREVER)};
+    struct enq_grant grants[2];
+    uint64_t ticket;
+
+    if (which == 2)
+        want(ENQ_PENDING, enq_start_set(e, set, 2, grants, &ticket));
+    else
+        want(ENQ_PENDING, enq_start(e, set[0], grants, &ticket));
+}
+
+/* The grant was stored, and the mark that others wait for the lock was not. */
+TEST(who_has_a_lock_from_one_that_died_as_it_granted_hears_who_waits_for_it)
+{
+    struct enq_open_opts strict = {.size = sizeof(strict), .strict = 1};
+    struct enq *e = unit_open_with(&strict), *other;
+    uint32_t *steps = unit_shared(2 * sizeof(*steps));
+    pid_t granter = unit_fork(grants_and_is_killed, steps);
+    struct enq_event result;
+    uint64_t ticket;
+
+    ck_assert_int_ge(enq_fd(e), 0);
+    other = unit_open();
+    eventually(shm_load_acquire(&steps[0]));
+    ticket = told_start(e, "a", ENQ_MODE_X, "first", ENQ_FOREVER);
+    start_behind(other, (unsigned)_i);
+    shm_store_release(&steps[1], 1);
+    unit_killed(granter);
+    result = told_result(e, ticket, ENQ_OK);
+    told_asker(e, &result.grant, "behind");
+    told_nothing(e, 60);
+    enq_close(other);
+    enq_close(e);
+}
 #endif
 
 int main(void)
@@ -438,6 +494,10 @@ int main(void)
     ADD_LOOP(no_event_of_a_set_waits_for_what_its_record_asks_next, 2);
     ADD_IF(!UNIT_TSAN, "the thread sanitizer cannot fork",
         the_loser_is_told_though_the_promoting_process_is_killed_before_it_tells);
+    if (!UNIT_TSAN)
+        ADD_LOOP(
+            who_has_a_lock_from_one_that_died_as_it_granted_hears_who_waits_for_it,
+            3);
 #endif
     return unit_end();
 }
