@@ -120,13 +120,16 @@ struct timespec crew_in_ms(int64_t ms)
     return t;
 }
 
+/* A signal that comes just before a sleep does not end it: so none is longer. */
+enum { SLEEP_MS = 100 };
+
 /* All posted `done`, or -1: one is lost or late, or a signal came. */
 int crew_wait(struct crew *c, unsigned late_s)
 {
     uint64_t late = now_ns() + late_s * UINT64_C(1000000000);
 
     for (unsigned n = 0; n < c->workers;) {
-        struct timespec tick = crew_in_ms(100);
+        struct timespec tick = crew_in_ms(SLEEP_MS);
         if (bench_signal != 0)
             return -1;
         if (sem_clockwait(&c->page->done, CLOCK_MONOTONIC, &tick) == 0) {
@@ -145,12 +148,15 @@ int crew_wait(struct crew *c, unsigned late_s)
 
 int crew_pause(double seconds)
 {
-    struct timespec until = crew_in_ms((int64_t)(seconds * 1000));
+    uint64_t end = now_ns() + (uint64_t)(seconds * 1e9), now;
 
-    while (bench_signal == 0)
-        if (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == 0)
-            return 0;
-    return -1;
+    while (bench_signal == 0 && (now = now_ns()) < end) {
+        uint64_t left = end - now, most = SLEEP_MS * UINT64_C(1000000);
+        struct timespec nap = {0, (long)(left < most ? left : most)};
+
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+    }
+    return bench_signal == 0 ? 0 : -1;
 }
 
 static int page_new(struct crew *c)
@@ -190,6 +196,8 @@ static int workers_fork(struct crew *c)
     pid_t parent = getpid();
 
     for (unsigned i = 0; i < c->workers; i++) {
+        if (bench_signal != 0)
+            return -1;
         c->pids[i] = fork();
         if (c->pids[i] == 0) {
             crew_settle(i, parent);
@@ -237,19 +245,28 @@ int crew_run(struct crew *c, struct order o, double seconds)
     return c->well ? 0 : -1;
 }
 
+/* All, before one is waited for: each that dies waits for its turn on a
+   processor, which those that live take from it. */
+static void kill_all(struct crew *c)
+{
+    c->well = false;
+    for (unsigned i = 0; i < PROCS_MAX; i++)
+        if (c->pids[i] > 0)
+            kill(c->pids[i], SIGKILL);
+}
+
 /* Gives it time to close what it holds, unless something is wrong already. */
 static int reap(struct crew *c, unsigned worker)
 {
     uint64_t late = now_ns() + LATE_FILL_S * UINT64_C(1000000000);
-    int status = 0;
+    int status = 0, pid;
 
-    while (waitpid(c->pids[worker], &status, WNOHANG) == 0) {
-        if (!c->well || bench_signal != 0 || now_ns() > late) {
-            c->well = false;
-            kill(c->pids[worker], SIGKILL);
-        }
-        crew_pause(0.001);
-    }
+    while ((pid = waitpid(c->pids[worker], &status, c->well ? WNOHANG : 0)) ==
+            0 ||
+        (pid < 0 && errno == EINTR))
+        if (c->well && (crew_pause(0.001) != 0 || now_ns() > late))
+            kill_all(c);
+    c->pids[worker] = 0;
     if (!c->well || status == 0)
         return 0;
     complain_end(c, worker, status);
@@ -263,8 +280,10 @@ int crew_end(struct crew *c)
 
     if (c->victim > 0 && kill(c->victim, SIGKILL) == 0)
         waitpid(c->victim, NULL, 0);
-    if (c->well)
+    if (c->well && bench_signal == 0)
         crew_order(c, (struct order){.pass = PASS_LEAVE});
+    else
+        kill_all(c);
     for (unsigned i = 0; i < PROCS_MAX; i++)
         if (c->pids[i] > 0 && reap(c, i) != 0)
             rc = -1;

@@ -244,6 +244,40 @@ END
     verdict "an S pair grows with no holders, an '@' lock with its name" $?
 }
 
+# Each of so many waits for its turn on a processor, also to die: they are killed
+# together, and not each when the one before is dead. The calls of the parent
+# show it; it is slow to fork, so that the signal comes in between.
+traced() { # US that each fork takes, the call after which the signal comes
+    : >"$tmp/calls"
+    env --default-signal=INT strace -D -qq -e signal=none -o "$tmp/calls" \
+        -e trace=kill,wait4,clock_nanosleep,clone \
+        -e "inject=clone:delay_exit=$1" \
+        "$bin/enq-bench" --scenario scale-procs --procs 100 --subject enq \
+        --rounds 1 --seconds 60 >"$tmp/out" 2>"$tmp/err" &
+    pid=$!
+    await grep -q "$2" "$tmp/calls"
+    kill -INT $pid
+    wait $pid
+    [ $? -eq 130 ] && gone enq-bench $pid
+}
+
+crowd() {
+    if ! strace -qq -o /dev/null true 2>/dev/null; then
+        skip "a crowd that is interrupted: no strace (apt-get install strace)"
+        return
+    fi
+    traced 1 clock_nanosleep
+    verdict "SIGINT ends 100 processes in the middle of a round" $?
+    awk '/^kill/ { kills++; late += dead > 0 }
+        /^wait4.*WIFSIGNALED.* = [1-9]/ { dead++ }
+        END { exit !(kills == 100 && dead == 100 && late == 0) }' "$tmp/calls"
+    verdict "all are killed before one is waited for" $?
+    traced 20000 '^clone('
+    verdict "SIGINT ends them while they are started" $?
+    [ "$(grep -c '^clone(' "$tmp/calls")" -lt 100 ]
+    verdict "and no more are started then" $?
+}
+
 no_bridge() { ! pgrep -f "space shm:enq-bench-$1 "; }
 
 demo_runs() {
@@ -288,6 +322,7 @@ long_queue
 growth
 bench_keeps
 demo_runs
+crowd
 ends_without_trace enq-bench INT 130 --scenario one --seconds 5
 ends_without_trace enq-bench TERM 143 --scenario one --seconds 5
 ends_without_trace enq-demo INT 130
