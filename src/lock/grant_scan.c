@@ -291,19 +291,15 @@ static int drop_last(struct scope *s, const struct key *key)
 }
 
 /* The one that looks, if its session is being closed: it may have been told to
-   try, so that the scan goes on for those behind it. */
-static int drop_self(struct scope *s, struct entry **self)
+   try, so that the scan goes on for those behind it. It stands in no ring then,
+   and no entry of this one becomes it as long as the latch is held: the scan
+   goes to the end of the queue, as it never meets it. */
+static int drop_self(struct scope *s, struct entry *self)
 {
-    int why =
-        *self == NULL ? ENQ_OK : entry_over(s->map, *self, scope_clock(s));
-    int rc;
+    int why = self == NULL ? ENQ_OK : entry_over(s->map, self, scope_clock(s));
 
     enq_assert(!s->wide && scope_is_entered(s));
-    if (why == ENQ_OK)
-        return 0;
-    rc = drop_over(s, *self, why);
-    *self = NULL;
-    return rc;
+    return why == ENQ_OK ? 0 : drop_over(s, self, why);
 }
 
 static int grant_all_due(struct pass *p, const struct key *key)
@@ -330,7 +326,7 @@ static int grant_narrow(struct scope *s, const struct key *key,
     enq_assert(!s->wide && scope_is_entered(s));
     if (likely(scope_object(s, key) == NULL))
         return 0;
-    rc = drop_self(s, &self);
+    rc = drop_self(s, self);
     if (rc == 0)
         rc = drop_last(s, key);
     if (rc != 0)
