@@ -291,7 +291,6 @@ void listener_end(struct scene *s);
 /* For ever; the next event, for a while. */
 int hear(struct actor *a) __attribute__((noreturn));
 int hear_next(struct actor *a);
-extern unsigned slowest_event_ms;
 
 /* --- looking --- */
 
@@ -312,7 +311,16 @@ bool verify_rest(struct scene *s);
 bool may_go(const struct look *l, const struct enq_info *w);
 /* Does anybody wait for this lock, and has to? */
 bool is_asked_for(const struct look *l, const struct enq_info *held);
-extern unsigned slowest_ms;
+
+/* Of one who waits for others, in slices: how long it has waited, and how long
+   of that it was quiet, and nothing came. */
+struct patience {
+    int64_t last_ns, ns, waited_ns, quiet_ns;
+    bool judges;
+};
+struct patience patience_begin(void);
+void patience_pause(struct patience *p, struct box *box, uint32_t event);
+bool patience_is_over(struct patience *p, int64_t most_ms);
 
 /* --- all workers --- */
 

@@ -23,8 +23,6 @@
 /* An own event, when it is not waited for by name. */
 #define NEXT_MS 1000
 
-unsigned slowest_event_ms;
-
 /* --- in the process that listens --- */
 
 static struct sound *sound_of(struct ear *ear, const struct enq_event *event)
@@ -185,7 +183,7 @@ static void check_false_alarm(struct scene *s, const struct look *l,
                 "one is told that its lock is gone, and it is not");
 }
 
-static const char *first_unheard(struct scene *s, int64_t waited_ms)
+static const char *first_unheard(struct scene *s, struct patience *p)
 {
     static struct look l;
     struct ear *ear = &s->box->ear;
@@ -202,10 +200,10 @@ static const char *first_unheard(struct scene *s, int64_t waited_ms)
     for (unsigned i = 0; i < ear->n && what == NULL; i++) {
         most_ms = death ? EVENT_MS : PROMPT_MS;
         what = unheard(&l, ear, &ear->of[i], &most_ms);
-        if (what != NULL && waited_ms > most_ms)
+        if (what != NULL && patience_is_over(p, most_ms))
             complain_of(s->box, FAULT_STUCK,
                 "a listener does not hear %s, for %lld ms", what,
-                (long long)waited_ms);
+                (long long)(p->ns / 1000000));
     }
     return what;
 }
@@ -213,22 +211,15 @@ static const char *first_unheard(struct scene *s, int64_t waited_ms)
 /* Until it has heard all that there is to hear. */
 bool listener_heard(struct scene *s)
 {
-    int64_t last = now_ns(), waited_ns = 0, slice;
+    struct patience p = patience_begin();
 
     for (;;) {
         uint32_t event = load(&s->box->event);
 
-        if (first_unheard(s, waited_ns / 1000000) == NULL ||
-            s->box->complaint[0] != '\0')
+        if (first_unheard(s, &p) == NULL || s->box->complaint[0] != '\0')
             break;
-        word_wait(&s->box->event, event, 2000000);
-        slice = now_ns() - last;
-        last += slice;
-        /* more than it asked for is the machine's fault */
-        waited_ns += slice > 3000000 ? 3000000 : slice;
+        patience_pause(&p, s->box, event);
     }
-    if (waited_ns / 1000000 > slowest_event_ms)
-        slowest_event_ms = (unsigned)(waited_ns / 1000000);
     return s->box->complaint[0] == '\0';
 }
 

@@ -12,14 +12,15 @@
 
 #include "crash.h"
 #include "lib/at_hand.h"
+#include "lib/starved.h"
 #include "recovery/check.h"
 #include "recovery/reap.h"
 #include "store/walk.h"
 
 /* P3: 50 ms; the rest is for a machine that is busy. */
 #define PATIENCE_MS 200
-
-unsigned slowest_ms;
+/* That somebody always wants a processor, and nothing comes of it, is no load. */
+#define PATIENCE_MOST_MS 30000
 
 /* --- the rules --- */
 
@@ -165,19 +166,43 @@ static int first_due(struct scene *s, bool all)
     return -1;
 }
 
-static int64_t ms_since(int64_t *last)
-{
-    int64_t now = now_ns(), ms = (now - *last) / 1000000;
+/* --- patience --- */
 
-    *last = now;
-    return ms;
+struct patience patience_begin(void)
+{
+    return (struct patience){.last_ns = now_ns()};
+}
+
+/* More than a slice asks for is the machine's fault. */
+void patience_pause(struct patience *p, struct box *box, uint32_t event)
+{
+    int64_t slice;
+
+    word_wait(&box->event, event, 2000000);
+    slice = now_ns() - p->last_ns;
+    p->last_ns += slice;
+    p->ns += slice;
+    slice = slice > 3000000 ? 3000000 : slice;
+    p->waited_ns += slice;
+    if (p->judges && !test_has_ready())
+        p->quiet_ns += slice;
+}
+
+/* What a busy machine has not come to yet is a thread that is ready. So whoever
+   is late is watched for as long again, and only the time counts in which nobody
+   was: who was not woken sleeps on, and who was woken does not. */
+bool patience_is_over(struct patience *p, int64_t most_ms)
+{
+    p->judges |= p->waited_ns / 1000000 > most_ms;
+    return p->quiet_ns / 1000000 > most_ms ||
+        p->ns / 1000000 > most_ms + PATIENCE_MOST_MS;
 }
 
 /* Until all that may go have gone; `all`: until all have gone home. No word is
    taken: that would recover, and wake. */
 bool wait_for_waiters(struct scene *s, bool all)
 {
-    int64_t last = now_ns(), begin = last, waited_ns = 0, slice;
+    struct patience p = patience_begin();
     int due = -1;
 
     for (;;) {
@@ -186,19 +211,13 @@ bool wait_for_waiters(struct scene *s, bool all)
         due = first_due(s, all);
         if (due < 0)
             return s->box->complaint[0] == '\0';
-        if (waited_ns / 1000000 > (all ? 4 : 1) * PATIENCE_MS)
+        if (patience_is_over(&p, (all ? 4 : 1) * PATIENCE_MS))
             break;
-        word_wait(&s->box->event, event, 2000000);
-        slice = now_ns() - last;
-        last += slice;
-        /* more than it asked for is the machine's fault */
-        waited_ns += slice > 3000000 ? 3000000 : slice;
-        if (waited_ns / 1000000 > slowest_ms)
-            slowest_ms = (unsigned)(waited_ns / 1000000);
+        patience_pause(&p, s->box, event);
     }
     complain_of(s->box, FAULT_STUCK,
         "w%d (%s) sleeps though it may go, for %lld ms", due,
-        s->box->waiters[due].wish, (long long)ms_since(&begin));
+        s->box->waiters[due].wish, (long long)(p.ns / 1000000));
     return false;
 }
 
