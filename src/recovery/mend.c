@@ -21,12 +21,35 @@ static ref_t *list_link(const struct met *m, struct entry *e)
     return m->part->shard >= SHARDS ? &e->id_spill : &e->prev;
 }
 
+static struct bucket *bucket_of_entry(const struct map *map, uint32_t shard,
+    const struct entry *e)
+{
+    struct spot spot;
+
+    if (!index_respot(map, shard, e, &spot) || spot.shard != shard)
+        return NULL;
+    return bucket_of_hash(map, shard, spot.hash);
+}
+
+/* Live, and of this bucket. One that is not live was on its way in, or is on its
+   way out. It may be live again, and another's in another bucket, whose latch
+   others hold: where the session of the dead was reaped, and its pages taken
+   anew, before its thread was known to be dead. What is of this bucket stays so
+   meanwhile, as it leaves by this bucket's latch. Partner of the acquire:
+   set_state() in transition.c. */
+static bool is_ours(const struct met *m, const struct entry *e)
+{
+    return state_is_live(shm_load_acquire(&e->state)) &&
+        (m->part->shard >= SHARDS || !entry_is_generic(e)) &&
+        bucket_of_entry(m->map, m->part->shard, e) == m->part->bucket;
+}
+
 static void keep(struct met *m, struct entry *e)
 {
     ref_t ref = map_ref(m->map, e);
 
-    if (!state_is_live(shm_load(&e->state)))
-        return; /* was on its way in, or is on its way out */
+    if (!is_ours(m, e))
+        return;
     if (ref == m->part->in_hand)
         m->hand = true;
     shm_store(list_link(m, e), 0);
@@ -64,6 +87,8 @@ static int object(struct met *m, struct entry *first)
 {
     if (first == NULL)
         return ENQ_ECORRUPT;
+    if (state_is_live(shm_load_acquire(&first->state)) && !is_ours(m, first))
+        return 0;
     if (m->part->shard < SHARDS)
         return ring(m, first);
     keep(m, first);
@@ -100,25 +125,12 @@ static int meet(struct met *m)
     return rc;
 }
 
-static struct bucket *bucket_of_entry(const struct map *map, uint32_t shard,
-    const struct entry *e)
-{
-    struct spot spot;
-
-    if (!index_respot(map, shard, e, &spot) || spot.shard != shard)
-        return NULL;
-    return bucket_of_hash(map, shard, spot.hash);
-}
-
 static void keep_in_hand(struct met *m)
 {
     struct entry *e =
         m->part->in_hand == 0 ? NULL : at_entry(m->map, m->part->in_hand);
 
-    if (e == NULL || m->hand || !state_is_live(shm_load(&e->state)) ||
-        (m->part->shard < SHARDS && entry_is_generic(e)))
-        return;
-    if (bucket_of_entry(m->map, m->part->shard, e) == m->part->bucket)
+    if (e != NULL && !m->hand)
         keep(m, e);
 }
 

@@ -18,22 +18,27 @@ static struct enq *e;
 static struct enq_grant held[SHARED];
 static uint32_t remade;
 
-static struct key key_of_a(char bytes[KEY_BYTES_MAX])
+static struct key key_of(const char *field, char bytes[KEY_BYTES_MAX])
 {
-    struct enq_req req = {.size = sizeof(req), .name = "n", .key = {"a"}};
+    struct enq_req req = {.size = sizeof(req), .name = "n", .key = {field}};
     struct key key;
 
     want(0, key_pack(&key, bytes, KEY_BYTES_MAX, &req, e->map->hash_seed));
     return key;
 }
 
-static struct entry *first_of_a(struct spot *spot)
+static struct entry *first_of(const char *field, struct spot *spot)
 {
     char bytes[KEY_BYTES_MAX];
-    struct key key = key_of_a(bytes);
+    struct key key = key_of(field, bytes);
 
     *spot = spot_of(key.name_hash, key.hash);
     return index_find(e->map, spot, &key);
+}
+
+static struct entry *first_of_a(struct spot *spot)
+{
+    return first_of("a", spot);
 }
 
 static void begin(void)
@@ -148,6 +153,49 @@ TEST(what_is_met_twice_is_looked_for_in_the_whole_table)
     all_are_there();
 }
 
+/* Its slot leads to the entry that it was bringing, and its session was reaped
+   before its thread was known to be dead: that is another's by now, elsewhere. */
+static int die_with_a_slot_of_another(void *nothing)
+{
+    struct entry *of_b;
+    struct bucket *bucket;
+    struct spot spot;
+    unsigned i;
+
+    (void)nothing;
+    e = unit_open();
+    of_b = first_of("b", &spot);
+    first_of_a(&spot);
+    spot.bucket = NULL;
+    want(0, spot_latch(e->map, thread_enter(e->map), &spot));
+    bucket = spot.bucket;
+    i = (unsigned)__builtin_ctz(bucket_slots(bucket, 0));
+    bucket->ref[i] = map_ref(e->map, of_b);
+    bucket->tag[i] = spot.tag ^ 2;
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+TEST(what_has_become_anothers_in_another_bucket_is_left_alone)
+{
+    struct enq_grant b[2];
+    struct spot of_a, of_b;
+
+    begin();
+    for (int i = 0; i < 2; i++)
+        want(ENQ_OK, unit_lock(e, "n", "b", ENQ_MODE_S, &b[i]));
+    first_of("b", &of_b);
+    first_of_a(&of_a);
+    ck_assert_ptr_ne(bucket_of(e->map, &of_a), bucket_of(e->map, &of_b));
+    unit_killed(unit_fork(die_with_a_slot_of_another, NULL));
+    want(ENQ_BUSY, ask("another", ENQ_MODE_X));
+    ck_assert_uint_eq(e->map->h->remade, remade + 1);
+    unit_healthy(e);
+    for (int i = 0; i < 2; i++)
+        want(ENQ_OK, enq_unlock(e, b[i].handle, b[i].token));
+    all_are_there();
+}
+
 /* --- who is told --- */
 
 static int die_inside(void *nothing)
@@ -193,6 +241,7 @@ int main(void)
     ADD(a_latch_that_no_note_leads_to_is_found);
     ADD_LOOP(whoever_was_leaving_a_ring_is_in_it_again, SHARED);
     ADD(what_is_met_twice_is_looked_for_in_the_whole_table);
+    ADD(what_has_become_anothers_in_another_bucket_is_left_alone);
     ADD(who_waits_in_a_mended_bucket_is_told);
     return unit_end();
 }
