@@ -371,7 +371,7 @@ int conflict_check(struct scope *s, const struct ask *ask,
     rc = scope_visit_held(s, &ask->key, weigh, &b);
     if (!s->wide && (first = scope_object(s, &ask->key)) != NULL)
         weigh_queue(&b, first);
-    if (rc != 0 || v->over || v->holder != NULL || b.rivals == 0)
+    if (rc != 0 || v->holder != NULL || b.rivals == 0)
         return rc;
     rc = cumulates(&b, &passes);
     return rc != 0 || passes ? rc : find_waiter_in_the_way(&b);
