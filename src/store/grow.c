@@ -61,7 +61,6 @@ static unsigned distribute(struct map *map, uint32_t shard, uint32_t n,
         if (e == NULL)
             break;
         old.more = *spill_of(shard, e);
-        shm_store(spill_of(shard, e), 0);
         move(map, shard, n, e);
         moved++;
     }
