@@ -18,7 +18,7 @@
 
 /* Beyond any file's end, and apart from the registry's byte. */
 #define TIES_AT (UINT64_C(1) << 62)
-#define TIES_MASK (TIES_AT - 1)
+#define TIES_MASK (TIES_AT - 2) /* even: the byte behind it has a number, too */
 
 /*
  * A child that is forked between the open and the madvise would have the lock
@@ -98,7 +98,7 @@ static struct flock byte_at(uint64_t at)
         .l_len = 1};
 }
 
-/* Of 2^62 bytes two processes do not choose the same. */
+/* Of 2^61 bytes two processes do not choose the same. */
 static uint64_t lock_any(int fd)
 {
     uint8_t random[16];
@@ -108,8 +108,6 @@ static uint64_t lock_any(int fd)
     id_random(random);
     memcpy(&at, random, sizeof(at));
     at = TIES_AT | (at & TIES_MASK);
-    if (at == (uint64_t)INT64_MAX)
-        at--;
     lock = byte_at(at);
     return fcntl(fd, F_OFD_SETLK, &lock) == 0 ? at : 0;
 }
