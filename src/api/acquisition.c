@@ -214,7 +214,7 @@ static int take_from_others(struct acquisition *c, struct place *place, int rc)
     uint32_t given = shm_load_acquire(&h->given);
     int looks = shm_load(&s->deaf_ns) <= now.ns ? ASK_LOOKS : 0;
 
-    if (hoard.pages > 0 && looks > 0)
+    if (looks > 0)
         slab_want(c->e->map);
     while (page_is_short(rc) && hoard.pages > 0) {
         if (looks-- == 0 || mono_reached(until, sys.now()))

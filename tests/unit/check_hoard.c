@@ -232,10 +232,27 @@ TEST(a_stopped_process_keeps_its_room_and_is_named)
     kill(h->pid, SIGSTOP);
     ck_assert_int_eq(waitpid(h->pid, &status, WUNTRACED), h->pid);
     want_why(ENQ_EFULL, lock_one(e, 0, false, &g), name);
+    ck_assert_int_ne(shm_load(&e->session.deaf_ns), 0);
     want_why(ENQ_EFULL, lock_one(e, 0, false, &g), name);
     unit_healthy(e);
     kill(h->pid, SIGCONT);
     eventually(lock_one(e, 0, false, &g) == ENQ_OK);
+    end(h);
+    enq_close(e);
+}
+
+/* Helpers would be woken for nothing, and each request last half a second. */
+TEST(who_was_not_heard_does_not_ask_again_for_a_while)
+{
+    struct hoarder *h = begin(false, false, 0);
+    struct enq *e = open_for(SLOTS);
+    struct enq_grant g;
+
+    unit_stop(h->pid);
+    shm_store(&e->session.deaf_ns, INT64_MAX);
+    want_why(ENQ_EFULL, lock_one(e, 0, false, &g), "(is it stopped?)");
+    ck_assert_uint_eq(shm_load(&e->map->h->wanted), 0);
+    kill(h->pid, SIGCONT);
     end(h);
     enq_close(e);
 }
@@ -489,6 +506,7 @@ int main(void)
     ADD(what_ran_out_of_an_idle_process_is_anybodys);
     ADD(a_page_with_one_lock_in_it_stays_where_it_is);
     ADD(a_stopped_process_keeps_its_room_and_is_named);
+    ADD(who_was_not_heard_does_not_ask_again_for_a_while);
     ADD(a_stopped_process_is_named_for_a_single_page);
     ADD(what_lies_in_the_magazine_of_a_sleeping_thread_is_ours);
     ADD(our_own_pages_serve_both_sizes);
