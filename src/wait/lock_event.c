@@ -210,11 +210,11 @@ static void take_held(struct session *s, struct thread *t, struct entry *e,
 static uint64_t end_if_over(struct session *s, struct thread *t,
     struct entry *e, uint64_t state)
 {
-    mono_t now = sys.now();
+    mono_t end = {shm_load(&e->deadline_ns)};
     struct pin g;
 
     enq_assert(t->n_held == 0);
-    if (!mono_reached((mono_t){shm_load(&e->deadline_ns)}, now))
+    if (!mono_reached(end, sys.now()))
         return state;
     if ((state & STATE_ENDED) == 0 &&
         pin_held(&g, s, t, pin_handle(s->map, e, state), 0) == ENQ_OK)

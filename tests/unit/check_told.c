@@ -10,9 +10,49 @@
 
 #include "api/attachment.h"
 #include "base/point.h"
+#include "sync/sys.h"
 #include "told.h"
+#include "wait/lock_event.h"
 
 /* --- when --- */
+
+static mono_t (*true_now)(void);
+static struct {
+    struct enq *e;
+    struct enq_grant g;
+    int64_t end_ns; /* of its ttl, as somebody has read it */
+} renewed;
+
+/* Before it asks for the time it has no processor for a while. */
+static mono_t renews_first(void)
+{
+    sys.now = true_now;
+    want(ENQ_OK, enq_renew(renewed.e, renewed.g.handle, 0, 7200000));
+    return (mono_t){renewed.end_ns + 1};
+}
+
+TEST(a_lock_that_is_renewed_while_it_is_looked_at_has_not_run_out)
+{
+    struct enq *e = renewed.e = unit_open();
+    struct thread *t = thread_enter(e->map);
+    struct lock_event event;
+    mono_t next = MONO_NEVER;
+    struct entry *entry;
+    uint64_t state = 0;
+
+    renewed.g = told_lock(e, "a", ENQ_MODE_X, 3600000);
+    entry = entry_of_handle(e->map, renewed.g.handle, &state);
+    renewed.end_ns = entry->deadline_ns;
+    true_now = sys.now;
+    sys.now = renews_first;
+    lock_event_take(&e->session, t, entry, STATE_GENERATION(state), &event,
+        &next);
+    ck_assert_ptr_eq(sys.now, true_now);
+    ck_assert_int_eq(event.kind, LOCK_EVENT_NONE);
+    ck_assert_int_gt(next.ns, renewed.end_ns);
+    told_unlock(e, &renewed.g);
+    enq_close(e);
+}
 
 /* The scan for the first was done long before the second came; whose ttl ends
    after the first is announced. */
@@ -472,6 +512,7 @@ TEST(who_has_a_lock_from_one_that_died_as_it_granted_hears_who_waits_for_it)
 int main(void)
 {
     unit_begin("told");
+    ADD(a_lock_that_is_renewed_while_it_is_looked_at_has_not_run_out);
     ADD(a_lock_taken_later_is_announced_in_time);
     ADD(what_was_announced_is_not_announced_again_when_the_mode_changes);
     ADD(a_lock_with_a_delay_has_expired_once_when_its_ttl_ends);
