@@ -506,6 +506,59 @@ TEST(a_cycle_of_processes_that_is_none_of_threads_is_waited_out)
     close(theirs);
 }
 
+static int register_for_long(void *arg)
+{
+    struct files *f = arg;
+
+    lock_first_byte(f->space, F_SETLK);
+    unit_stay(&f->ready);
+}
+
+static struct newcomer {
+    struct enq *e;
+    int rc;
+} newcomer;
+
+static void *come(void *nothing)
+{
+    struct enq_grant g;
+
+    newcomer.rc = unit_lock(newcomer.e, "n", "f", ENQ_MODE_X, &g);
+    return nothing;
+}
+
+static uint32_t interrupted;
+
+static void count(int number)
+{
+    (void)number;
+    shm_store(&interrupted, interrupted + 1);
+}
+
+/* By a signal of the application, whose handler does not restart calls. */
+TEST(a_thread_that_is_interrupted_while_it_is_registered_is_registered)
+{
+    struct sigaction action = {.sa_handler = count};
+    struct files *f = unit_shared(sizeof(*f));
+    pthread_t thread;
+    pid_t pid;
+
+    newcomer = (struct newcomer){unit_open(), -1};
+    *f = (struct files){unit_space(), NULL, 0};
+    pid = unit_fork(register_for_long, f);
+    eventually(shm_load_acquire(&f->ready));
+    sigaction(SIGUSR1, &action, NULL);
+    pthread_create(&thread, NULL, come, NULL);
+    for (int i = 0; i < 500 && shm_load(&interrupted) < 50; i++) {
+        pthread_kill(thread, SIGUSR1);
+        usleep(1000);
+    }
+    unit_kill(pid);
+    pthread_join(thread, NULL);
+    want(ENQ_OK, newcomer.rc);
+    enq_close(newcomer.e);
+}
+
 TEST(a_removed_name_is_noticed)
 {
     struct enq *e = unit_open();
@@ -544,5 +597,6 @@ int main(void)
     ADD(a_descriptor_closed_by_the_program_is_noticed);
     ADD(a_removed_name_is_noticed);
     ADD(a_cycle_of_processes_that_is_none_of_threads_is_waited_out);
+    ADD(a_thread_that_is_interrupted_while_it_is_registered_is_registered);
     return unit_end();
 }

@@ -4,6 +4,9 @@
 #include "segment/header.h"
 
 #include <stdio.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/hash.h"
 #include "store/entry.h"
@@ -13,6 +16,19 @@
 
 static const uint32_t some_slots[] = {
     1, 20, 21, 22, 42, 1000, SLOTS_DEFAULT, SLOTS_MAX - 1, SLOTS_MAX};
+
+/* The time of day, while it stands still: for every thread of this process. */
+#define CLOCK (UINT64_C(1800000000) * NS_PER_S)
+
+static bool clock_stands;
+
+int clock_gettime(clockid_t clock, struct timespec *ts)
+{
+    if (clock != CLOCK_REALTIME || !clock_stands)
+        return (int)syscall(SYS_clock_gettime, clock, ts);
+    *ts = (struct timespec){CLOCK / NS_PER_S, CLOCK % NS_PER_S};
+    return 0;
+}
 
 static struct seg_header make(uint32_t slots)
 {
@@ -245,6 +261,20 @@ TEST(tokens_start_above_those_of_the_segment_before)
     ck_assert_uint_gt(h.token_base, wish.token_above);
 }
 
+/* The one before may have counted as far as the clock has come. */
+TEST(a_token_to_start_with_is_never_the_last_one_before)
+{
+    static const struct {
+        uint64_t above, start;
+    } cases[] = {{0, CLOCK}, {CLOCK - 1, CLOCK}, {CLOCK, CLOCK + 1},
+        {CLOCK + 1, CLOCK + 2}};
+
+    clock_stands = true;
+    for (unsigned i = 0; i < LENGTH(cases); i++)
+        ck_assert_uint_eq(header_token_start(cases[i].above), cases[i].start);
+    clock_stands = false;
+}
+
 TEST(two_headers_have_two_uuids_and_seeds)
 {
     struct seg_header a = make(1000), b = make(1000);
@@ -273,6 +303,7 @@ int main(void)
     ADD(a_segment_of_an_earlier_boot_is_stale);
     ADD_LOOP(a_segment_of_another_time_namespace_is_refused, 2);
     ADD(tokens_start_above_those_of_the_segment_before);
+    ADD(a_token_to_start_with_is_never_the_last_one_before);
     ADD(two_headers_have_two_uuids_and_seeds);
     return unit_end();
 }

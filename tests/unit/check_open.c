@@ -273,6 +273,26 @@ TEST(a_bridge_is_asked_only_for_what_might_differ)
     fake_end(&fake);
 }
 
+/* Else it would be said to differ, from what was asked for, in nothing. */
+TEST(a_bridge_that_does_not_say_what_it_is_is_not_opened)
+{
+    struct asker a = {.opts = {.slots = 10}};
+    struct fake fake;
+
+    a.f = &fake;
+    fake_begin(&fake);
+    asker_run(&a, NULL, asker_open);
+    fake_greet(&fake, "one", false);
+    fake_hear_past_pings(&fake, "\"OP\":\"stat\"");
+    fake_answer(&fake, "\"RC\":\"4\",\"RESULT\":-12,\"MSG\":\"no memory\"");
+    fake.is_leaving = true;
+    while (fake_hear_within(&fake, 10000))
+        fake_answer(&fake, DONE);
+    asker_end(&a, -ENOMEM);
+    ck_assert_str_eq(a.why, "no memory");
+    fake_end(&fake);
+}
+
 /* The file may have been opened to others since. */
 TEST(the_permissions_are_those_of_now)
 {
@@ -464,6 +484,7 @@ int main(void)
     ADD_LOOP(what_was_asked_for_and_differs_is_refused, LENGTH(again));
     ADD_LOOP(who_only_looks_is_refused_the_same, LENGTH(again));
     ADD_LOOP(a_bridge_is_asked_only_for_what_might_differ, LENGTH(again));
+    ADD(a_bridge_that_does_not_say_what_it_is_is_not_opened);
     ADD(the_permissions_are_those_of_now);
     ADD(an_owner_in_the_environment_that_is_too_long_is_refused);
     ADD_LOOP(a_table_may_have_one_slot_or_a_hundred_million, 3);
