@@ -164,6 +164,7 @@ struct enq *unit_open(void)
 int unit_lock(struct enq *e, const char *name, const char *field,
     enum enq_mode mode, struct enq_grant *g)
 {
+    memset(g, 0xa5, sizeof(*g)); /* what is not stored is no zero */
     return enq_lock(e, ENQ_REQ(.name = name, .key = {field}, .mode = mode), g);
 }
 

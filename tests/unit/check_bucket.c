@@ -433,6 +433,43 @@ TEST(who_finds_a_shard_being_grown_goes_on)
     enq_close(e);
 }
 
+/* Takes so many locks in this shard, from field `i` on. */
+static unsigned lock_in_shard(struct enq *e, uint32_t shard, unsigned i,
+    unsigned n)
+{
+    struct enq_grant g;
+    char field[16];
+
+    for (; n > 0; i++) {
+        snprintf(field, sizeof(field), "%u", i);
+        if (spot_of_field(e, "n", field).shard != shard)
+            continue;
+        want(ENQ_OK, unit_lock(e, "n", field, ENQ_MODE_X, &g));
+        n--;
+    }
+    return i;
+}
+
+/* Whoever grows it holds the shard's latch: what that takes is the objects that
+   are moved, more than the buckets that are new. */
+TEST(a_shard_is_grown_by_the_more_the_fewer_objects_are_moved_for_it)
+{
+    struct enq *e = open_without_ticks();
+    struct shard *shard = &e->map->shards[9];
+    uint32_t before = shard->n_buckets;
+    unsigned i = lock_in_shard(e, 9, 0, 10);
+
+    ask_for_buckets(e, 9);
+    ck_assert_uint_eq(shard->n_buckets, before + 64);
+    lock_in_shard(e, 9, i, 400);
+    before = shard->n_buckets;
+    ask_for_buckets(e, 9);
+    ck_assert_uint_gt(shard->n_buckets, before);
+    ck_assert_uint_lt(shard->n_buckets, before + 64);
+    unit_healthy(e);
+    enq_close(e);
+}
+
 /* Pages have memory 512 at a time; the directory is a hole in the file. */
 TEST(a_shard_whose_directory_gets_no_memory_gets_no_buckets)
 {
@@ -503,6 +540,7 @@ int main(void)
     ADD(tokens_go_on_growing_in_both_halves_of_a_bucket_that_is_split);
     ADD(two_threads_that_meet_have_buckets_added_to_all_shards);
     ADD(who_finds_a_shard_being_grown_goes_on);
+    ADD(a_shard_is_grown_by_the_more_the_fewer_objects_are_moved_for_it);
     ADD(a_shard_whose_directory_gets_no_memory_gets_no_buckets);
     ADD(a_small_table_has_room_for_all_its_locks_beside_the_buckets_of_many_threads);
     ADD_IF(!UNIT_TSAN, "the thread sanitizer cannot fork",

@@ -2,8 +2,12 @@
  * check_damage.c - what is true is scribbled over: it is found, and nobody
  * crashes. (What is derived: check_recover.c.)
  */
+#include <pthread.h>
+#include <stdlib.h>
+
 #include "lock/transition.h"
 #include "store/mark.h"
+#include "store/walk.h"
 #include "ward.h"
 
 static void long_name(struct entry *e)
@@ -102,6 +106,103 @@ TEST(a_damaged_lock_that_others_wait_for_is_not_given_back)
     want(ENQ_OK, enq_valid(e, w.g[0].handle));
     ck_assert_uint_eq(unit_stats(e).waiting, 1);
     enq_close(e);
+}
+
+/* Somebody that sleeps until it is woken: there are no ticks. */
+struct sleeper {
+    struct enq *e;
+    const char *field;
+    pthread_t thread;
+    struct entry *entry;
+    struct enq_grant g;
+    int rc;
+};
+
+static void *sleep_for_it(void *sleeper)
+{
+    struct sleeper *s = sleeper;
+
+    s->rc = enq_lock(s->e,
+        ENQ_REQ(.name = "n", .key = {s->field}, .mode = ENQ_MODE_X,
+            .wait_ms = ENQ_FOREVER),
+        &s->g);
+    return NULL;
+}
+
+static bool is_asleep(void *sleeper, struct entry *e, uint64_t state)
+{
+    if (STATE_PHASE(state) == PHASE_WAITING && entry_sleeps(e) == ASLEEP_THREAD)
+        ((struct sleeper *)sleeper)->entry = e;
+    return true;
+}
+
+static bool sleeps(struct sleeper *s)
+{
+    slab_each(s->e->map, is_asleep, s);
+    return s->entry != NULL;
+}
+
+static void falls_asleep(struct sleeper *s, struct enq *e, const char *field)
+{
+    *s = (struct sleeper){.e = e, .field = field};
+    pthread_create(&s->thread, NULL, sleep_for_it, s);
+    eventually(sleeps(s));
+}
+
+static void wakes_with(struct sleeper *s, int rc)
+{
+    pthread_join(s->thread, NULL);
+    want(rc, s->rc);
+}
+
+static struct ward ward_without_ticks(void)
+{
+    struct ward w = {0};
+
+    setenv("ENQ_TICK_MS", "600000", 1);
+    w.e = unit_open();
+    w.map = w.e->map;
+    return w;
+}
+
+/* The lock that is given back is another, and what is damaged is in the way of a
+   waiter for both: of that is not known whether it may go. */
+TEST(a_waiter_for_all_keys_does_not_go_past_a_damaged_one)
+{
+    struct ward w = ward_without_ticks();
+    struct sleeper waiter;
+    uint32_t next;
+
+    want(ENQ_OK, unit_lock(w.e, "n", "f", ENQ_MODE_S, &w.g[0]));
+    want(ENQ_OK, unit_lock(w.e, "n", "g", ENQ_MODE_S, &w.g[1]));
+    falls_asleep(&waiter, w.e, "@");
+    next = ward_entry(&w, 0)->next;
+    ward_entry(&w, 0)->next = UINT32_MAX;
+    want(ENQ_ECORRUPT, enq_unlock(w.e, w.g[1].handle, 0));
+    ward_entry(&w, 0)->next = next;
+    ck_assert_uint_eq(unit_stats(w.e).waiting, 1);
+    want(ENQ_OK, enq_unlock(w.e, w.g[0].handle, 0));
+    wakes_with(&waiter, ENQ_OK);
+    unit_healthy(w.e);
+    enq_close(w.e);
+}
+
+/* It is not where its hash says. */
+TEST(a_waiter_that_cannot_be_granted_for_damage_is_told_of_and_waits_on)
+{
+    struct ward w = ward_without_ticks();
+    struct sleeper waiter;
+
+    want(ENQ_OK, unit_lock(w.e, "n", "@", ENQ_MODE_X, &w.g[0]));
+    falls_asleep(&waiter, w.e, "f");
+    waiter.entry->hash ^= 1;
+    want(ENQ_ECORRUPT, enq_unlock(w.e, w.g[0].handle, 0));
+    waiter.entry->hash ^= 1;
+    ck_assert_uint_eq(unit_stats(w.e).waiting, 1);
+    want(ENQ_OK, enq_unlock(w.e, entry_handle(w.map, waiter.entry), 0));
+    wakes_with(&waiter, ENQ_CANCELLED);
+    unit_healthy(w.e);
+    enq_close(w.e);
 }
 
 /* No request on another key meets it, and what it says of itself but for its
@@ -229,6 +330,8 @@ int main(void)
     unit_begin("damage");
     ADD_LOOP(a_damaged_entry_is_found_and_crashes_nobody, LENGTH(damages));
     ADD(a_damaged_lock_that_others_wait_for_is_not_given_back);
+    ADD(a_waiter_for_all_keys_does_not_go_past_a_damaged_one);
+    ADD(a_waiter_that_cannot_be_granted_for_damage_is_told_of_and_waits_on);
     ADD_LOOP(the_texts_of_a_generic_lock_are_looked_at_as_well, 2);
     ADD(a_token_above_all_is_found);
     ADD_LOOP(a_window_that_is_longer_than_any_is_found_and_ended, 4);

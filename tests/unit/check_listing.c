@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -434,6 +435,82 @@ TEST(what_has_changed_since_a_walk_through_the_slabs_is_listed)
     enq_close(list.e);
 }
 
+/* --- room for the rows --- */
+
+/* A list that wants more and more of it ends, with no harm to the machine. */
+static void bound_memory(void)
+{
+    if (!UNIT_SANITIZED)
+        setrlimit(RLIMIT_AS, &(struct rlimit){1u << 30, 1u << 30});
+}
+
+static void want_listed(struct enq_info *info, size_t n)
+{
+    size_t total;
+
+    want(ENQ_OK, enq_list(list.e, "n", NULL, info, n, &total));
+    ck_assert_uint_eq(total, n);
+}
+
+/* Too few for a walk of the slabs, which asks for room once. */
+TEST(a_list_has_room_for_however_many_hundred_there_are)
+{
+    enum { N = 900 };
+    static const unsigned some[] = {255, 256, 257, 400, 511, 513, 700, N};
+    struct enq_info *info = calloc(N, sizeof(*info));
+    struct enq_grant g;
+    char field[8];
+    unsigned n = 0;
+
+    list.e = unit_open();
+    bound_memory();
+    for (unsigned i = 0; i < LENGTH(some); i++) {
+        for (; n < some[i]; n++) {
+            snprintf(field, sizeof(field), "%u", n);
+            want(ENQ_OK, unit_lock(list.e, "n", field, ENQ_MODE_X, &g));
+        }
+        want_listed(info, n);
+    }
+    free(info);
+    enq_close(list.e);
+}
+
+#define SHARING 300
+
+static void *share_one_key(void *unused)
+{
+    struct enq_grant g;
+
+    (void)unused;
+    for (unsigned i = 0; i < SHARING; i++)
+        want(ENQ_OK, unit_lock(list.e, "n", "shared", ENQ_MODE_S, &g));
+    return NULL;
+}
+
+static void many_share_one_key(void)
+{
+    pthread_t thread;
+
+    pthread_create(&thread, NULL, share_one_key, NULL);
+    pthread_join(thread, NULL);
+}
+
+/* It is all of one cell, so that the list thinks that little is left to see: that
+   there is no room for it shows while others are kept waiting. */
+TEST(what_comes_at_one_key_after_the_walk_has_room_however_much_it_is)
+{
+    struct enq_info *info = calloc(KEYS + SHARING, sizeof(*info));
+
+    list.e = unit_open();
+    bound_memory();
+    hold_half();
+    arm("list.walked", 0, many_share_one_key);
+    want_listed(info, KEYS + SHARING);
+    ck_assert_ptr_null(list.act);
+    free(info);
+    enq_close(list.e);
+}
+
 int main(void)
 {
     unit_begin("listing");
@@ -450,5 +527,7 @@ int main(void)
     ADD(requests_are_told_of_a_list_only_while_it_is_made);
     ADD(the_listing_of_a_list_that_died_is_the_next_ones);
     ADD(requests_for_the_name_do_not_wait_for_the_walk);
+    ADD(a_list_has_room_for_however_many_hundred_there_are);
+    ADD(what_comes_at_one_key_after_the_walk_has_room_however_much_it_is);
     return unit_end();
 }

@@ -330,6 +330,7 @@ TEST(a_refusal_names_the_blocker)
     want(ENQ_OK, unit_lock(e, "product", "Computer", ENQ_MODE_E, &a));
     want(ENQ_OK, enq_id(e, a.handle, id));
     ck_assert_str_eq(a.blocker.owner, "");
+    memset(&b, 0xff, sizeof(b)); /* whatever it was, all of it is told */
     want_why(ENQ_BUSY, unit_lock(e, "product", "Computer", ENQ_MODE_S, &b),
         "product/Computer is locked by me (mode E, ");
     snprintf(text, sizeof(text), "s, pid %d, ttl 1", getpid());
@@ -340,6 +341,7 @@ TEST(a_refusal_names_the_blocker)
     ck_assert_uint_eq(b.blocker.mode, ENQ_MODE_E);
     ck_assert_uint_eq(b.blocker.waiting, 0);
     ck_assert_uint_eq(b.blocker.dying, 0);
+    ck_assert_uint_eq(b.blocker.queue, 0);
     ck_assert_int_ge(b.blocker.age_ms, 0);
     ck_assert_int_gt(b.blocker.ttl_left_ms, 14 * 60 * 1000);
     enq_close(e);
