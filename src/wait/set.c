@@ -87,9 +87,8 @@ static int refuse_same_id(struct set *set)
 }
 
 /* The first refusal is the one that is told. With `all` the others are decided
-   nevertheless: to queue is to know the last_due of each key. Two members of
-   one bucket share its latch, and deciding the one may have dropped something:
-   so the other's scope looks anew. */
+   nevertheless: to queue is to know the last_due of each key. Each scope looks
+   for the first time: decide() sees to that. */
 static int decide_once(struct set *set, bool all)
 {
     int rc = 0, one;
@@ -98,8 +97,6 @@ static int decide_once(struct set *set, bool all)
     for (unsigned i = 0; i < set->n; i++) {
         struct member *m = &set->member[i];
 
-        if (unlikely(set->crowded))
-            look_anew(m);
         one = request_may(&m->scope, &m->ask, rc == 0 ? set->blocker : NULL);
         if (likely(one == 0))
             continue;

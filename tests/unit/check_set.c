@@ -4,8 +4,62 @@
 #include <errno.h>
 
 #include "party.h"
+#include "sync/sys.h"
 
 /* --- all or none --- */
+
+static mono_t stopped_at;
+static pthread_t asker;
+static unsigned early; /* so many looks at the clock are before a ttl ends */
+
+/* For others it stands still. */
+static mono_t passes_for_one(void)
+{
+    if (!pthread_equal(pthread_self(), asker) || early == 0)
+        return mono_add_ns(stopped_at,
+            pthread_equal(pthread_self(), asker) ? NS_PER_S : 0);
+    early--;
+    return stopped_at;
+}
+
+static mono_t stopped(void)
+{
+    return stopped_at;
+}
+
+/* What runs out is dropped by whichever member meets it first, and a waiter that
+   came before the set has the key: whoever has looked already looks anew. Of the
+   two the first wants more. */
+TEST(a_waiter_that_gets_the_key_between_two_members_is_in_the_way_of_both)
+{
+    struct enq_open_opts sap = {.size = sizeof(sap), .compat = "sap"};
+    struct enq *e = unit_open_with(&sap);
+    struct enq_grant g;
+    uint64_t ticket;
+    struct party p;
+
+    stopped_at = sys.now();
+    sys.now = passes_for_one;
+    sys.coarse = stopped;
+    asker = pthread_self();
+    early = UINT32_MAX;
+    want(ENQ_OK,
+        enq_lock(e,
+            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X, .owner = "B",
+                .ttl_ms = 40),
+            &g));
+    want(ENQ_PENDING,
+        enq_start(e,
+            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_S, .owner = "W",
+                .wait_ms = ENQ_FOREVER),
+            &g, &ticket));
+    invite(&p, e, "A", ENQ_MODE_E, "a a", ENQ_FOREVER);
+    p.req[1].mode = ENQ_MODE_O;
+    early = (unsigned)_i;
+    want(ENQ_PENDING, enq_start_set(e, p.reqs, p.n, p.g, &ticket));
+    unit_healthy(e);
+    enq_close(e);
+}
 
 TEST(a_set_is_held_whole_and_each_of_it_is_a_lock_like_any)
 {
@@ -178,6 +232,9 @@ int main(void)
     unit_begin("set");
     ADD(a_set_is_held_whole_and_each_of_it_is_a_lock_like_any);
     ADD(where_one_cannot_be_had_none_is_and_the_answer_says_which);
+    ADD_LOOP(
+        a_waiter_that_gets_the_key_between_two_members_is_in_the_way_of_both,
+        12);
     ADD(a_set_may_have_sixty_four_locks_of_many_names_and_wide_ones);
     ADD(a_set_at_odds_with_itself_is_refused_and_says_with_what);
     ADD(a_set_has_one_owner_and_one_patience);
