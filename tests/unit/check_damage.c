@@ -165,6 +165,58 @@ static struct ward ward_without_ticks(void)
     return w;
 }
 
+/* Nobody else looks at the texts of one that waits. */
+TEST(a_damaged_waiter_is_found)
+{
+    struct ward w = ward_without_ticks();
+    struct sleeper waiter;
+    uint16_t bytes;
+    char report[8192];
+
+    want(ENQ_OK, unit_lock(w.e, "n", "f", ENQ_MODE_X, &w.g[0]));
+    falls_asleep(&waiter, w.e, "f");
+    bytes = waiter.entry->name_bytes;
+    waiter.entry->name_bytes = 60000;
+    ck_assert_int_gt(ward_look(&w, 0, report), 0);
+    ck_assert_msg(strstr(report, "damaged lengths") != NULL, "%s", report);
+    waiter.entry->name_bytes = bytes;
+    want(ENQ_OK, enq_unlock(w.e, w.g[0].handle, 0));
+    wakes_with(&waiter, ENQ_OK);
+    unit_healthy(w.e);
+    enq_close(w.e);
+}
+
+static bool find_waiter(void *waiter, struct entry *e, uint64_t state)
+{
+    if (STATE_PHASE(state) == PHASE_WAITING)
+        *(struct entry **)waiter = e;
+    return true;
+}
+
+/* Its helper looks at it as its time is over: at an entry that says no more what
+   was asked for. */
+TEST(a_started_request_that_is_damaged_ends_and_says_so)
+{
+    struct ward w = ward_without_ticks();
+    struct enq_event event = {0};
+    struct entry *waiter = NULL;
+    struct enq_grant later;
+    uint64_t ticket;
+
+    want(ENQ_OK, unit_lock(w.e, "n", "f", ENQ_MODE_X, &w.g[0]));
+    want(ENQ_PENDING,
+        enq_start(w.e,
+            ENQ_REQ(.name = "n", .key = {"f"}, .mode = ENQ_MODE_X,
+                .wait_ms = 300),
+            &later, &ticket));
+    slab_each(w.map, find_waiter, &waiter);
+    ck_assert_ptr_nonnull(waiter);
+    waiter->name_bytes = 60000;
+    eventually(enq_next(w.e, &event) == ENQ_OK);
+    ck_assert_uint_eq(event.ticket, ticket);
+    want(ENQ_ECORRUPT, event.result);
+}
+
 /* The lock that is given back is another, and what is damaged is in the way of a
    waiter for both: of that is not known whether it may go. */
 TEST(a_waiter_for_all_keys_does_not_go_past_a_damaged_one)
@@ -330,6 +382,8 @@ int main(void)
     unit_begin("damage");
     ADD_LOOP(a_damaged_entry_is_found_and_crashes_nobody, LENGTH(damages));
     ADD(a_damaged_lock_that_others_wait_for_is_not_given_back);
+    ADD(a_damaged_waiter_is_found);
+    ADD(a_started_request_that_is_damaged_ends_and_says_so);
     ADD(a_waiter_for_all_keys_does_not_go_past_a_damaged_one);
     ADD(a_waiter_that_cannot_be_granted_for_damage_is_told_of_and_waits_on);
     ADD_LOOP(the_texts_of_a_generic_lock_are_looked_at_as_well, 2);

@@ -5,6 +5,7 @@
  * There are no ticks: who is not told sleeps on.
  */
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -196,6 +197,99 @@ TEST(what_has_become_anothers_in_another_bucket_is_left_alone)
     all_are_there();
 }
 
+/* --- objects that found no slot --- */
+
+#define CROWD (BUCKET_SLOTS + 4)
+
+static char crowd[CROWD][16];
+
+/* So many more in the bucket of "a". */
+static struct bucket *begin_crowded(void)
+{
+    struct spot a, b;
+    struct enq_grant g;
+
+    begin();
+    first_of_a(&a);
+    for (unsigned i = 0, n = 0; n < CROWD; i++) {
+        char bytes[KEY_BYTES_MAX];
+        struct enq_req req = {
+            .size = sizeof(req), .name = "n", .key = {crowd[n]}};
+        struct key key;
+
+        snprintf(crowd[n], sizeof(crowd[n]), "f%u", i);
+        want(0, key_pack(&key, bytes, sizeof(bytes), &req, e->map->hash_seed));
+        b = spot_of(key.name_hash, key.hash);
+        if (b.shard != a.shard ||
+            bucket_of(e->map, &b) != bucket_of(e->map, &a))
+            continue;
+        want(ENQ_OK, unit_lock(e, "n", crowd[n++], ENQ_MODE_X, &g));
+    }
+    ck_assert_uint_ne(bucket_of(e->map, &a)->more, 0);
+    remade = e->map->h->remade;
+    return bucket_of(e->map, &a);
+}
+
+static struct entry *last_of_chain(const struct bucket *bucket)
+{
+    struct entry *last = at_entry(e->map, bucket->more);
+
+    while (last->spill != 0)
+        last = at_entry(e->map, last->spill);
+    return last;
+}
+
+static void crowd_is_there(unsigned times_remade)
+{
+    struct enq_grant g;
+
+    want(ENQ_BUSY, ask("another", ENQ_MODE_X));
+    ck_assert_uint_eq(e->map->h->remade, remade + times_remade);
+    for (unsigned i = 0; i < CROWD; i++)
+        want(ENQ_BUSY, unit_lock(e, "n", crowd[i], ENQ_MODE_X, &g));
+    all_are_there();
+}
+
+TEST(what_found_no_slot_beside_whoever_was_leaving_is_there_again)
+{
+    begin_crowded();
+    unit_killed(unit_fork(die_unlinking, &(int){0}));
+    crowd_is_there(1);
+}
+
+/* The last leads to the first again, or the first to no entry. */
+TEST(where_a_chain_is_damaged_the_whole_table_is_looked_at)
+{
+    struct bucket *bucket = begin_crowded();
+
+    if (_i == 0)
+        last_of_chain(bucket)->spill = bucket->more;
+    else
+        at_entry(e->map, bucket->more)->spill = UINT32_MAX;
+    unit_killed(unit_fork(die_unlinking, &(int){0}));
+    crowd_is_there(2);
+}
+
+/* The first of a chain moves into a slot that gets free, and its thread dies
+   before it is out of the chain. */
+TEST(what_was_moving_from_a_chain_to_a_slot_is_there_once)
+{
+    struct bucket *bucket = begin_crowded();
+    struct entry *first = at_entry(e->map, bucket->more);
+    struct entry *last = last_of_chain(bucket);
+    struct spot spot = spot_of(first->name_hash, first->hash);
+    unsigned i = 0;
+
+    /* as if its slot had been of one that is gone: who has it joins the chain */
+    while (at_entry(e->map, bucket->ref[i]) == first_of_a(&(struct spot){0}))
+        i++;
+    last->spill = bucket->ref[i];
+    bucket->ref[i] = map_ref(e->map, first);
+    bucket->tag[i] = spot.tag;
+    unit_killed(unit_fork(die_unlinking, &(int){0}));
+    crowd_is_there(1);
+}
+
 /* --- who is told --- */
 
 static int die_inside(void *nothing)
@@ -242,6 +336,9 @@ int main(void)
     ADD_LOOP(whoever_was_leaving_a_ring_is_in_it_again, SHARED);
     ADD(what_is_met_twice_is_looked_for_in_the_whole_table);
     ADD(what_has_become_anothers_in_another_bucket_is_left_alone);
+    ADD(what_found_no_slot_beside_whoever_was_leaving_is_there_again);
+    ADD_LOOP(where_a_chain_is_damaged_the_whole_table_is_looked_at, 2);
+    ADD(what_was_moving_from_a_chain_to_a_slot_is_there_once);
     ADD(who_waits_in_a_mended_bucket_is_told);
     return unit_end();
 }
