@@ -31,7 +31,9 @@ TEST(what_is_abandoned_is_an_orphan_that_another_adopts)
     ck_assert_int_eq(listed(other).pid, 0);
     ck_assert((listed(other).ttl_left_ms == ENQ_FOREVER) == (_i == 1));
     want(ENQ_REFUSED, enq_abandon(e, handle, 0));
+    memset(&g, 0xa5, sizeof(g)); /* what is not stored is no zero */
     want(ENQ_OK, enq_adopt(other, "kept", &g));
+    ck_assert_str_eq(g.blocker.owner, "");
     ck_assert_uint_eq(listed(other).orphaned, 0);
     want(ENQ_OK, enq_unlock(other, g.handle, g.token));
     enq_close(other);

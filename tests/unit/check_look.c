@@ -225,9 +225,15 @@ TEST(what_happens_is_counted)
     want(ENQ_BUSY, unit_lock(e, "n", "f", ENQ_MODE_X, &b));
     want(ENQ_OK, enq_promote(e, a.handle, 0, NULL));
     want(ENQ_REFUSED, enq_promote(e, a.handle, 0, NULL));
+    want(ENQ_TIMEDOUT,
+        enq_lock(e,
+            ENQ_REQ(.name = "n", .key = {"f"}, .mode = ENQ_MODE_X,
+                .wait_ms = 1),
+            &b));
     want(ENQ_OK, enq_unlock(e, a.handle, 0));
     ck_assert_uint_eq(unit_stats(e).grants, 2);
     ck_assert_uint_eq(unit_stats(e).refusals, 1);
+    ck_assert_uint_eq(unit_stats(e).timeouts, 1);
     ck_assert_uint_eq(unit_stats(e).promotes, 1);
     ck_assert_uint_eq(unit_stats(e).promotes_refused, 1);
     ck_assert_uint_eq(unit_stats(e).lost, 1);

@@ -271,7 +271,7 @@ TEST(large_entries_are_given_back_and_taken_again)
 {
     struct enq *e = open_for(210);
     char text[ENQ_KEY_BYTES];
-    struct enq_grant g[30];
+    struct enq_grant g[30], none;
 
     long_text(text, 400);
     for (int round = 0; round < 20; round++) {
@@ -280,7 +280,7 @@ TEST(large_entries_are_given_back_and_taken_again)
             want(ENQ_OK, unit_lock(e, "n", text, ENQ_MODE_X, &g[i]));
         }
         text[0] = '?';
-        want(ENQ_EFULL, unit_lock(e, "n", text, ENQ_MODE_X, &g[0]));
+        want(ENQ_EFULL, unit_lock(e, "n", text, ENQ_MODE_X, &none));
         unit_healthy(e);
         for (int i = 0; i < 30; i++)
             want(ENQ_OK, enq_unlock(e, g[i].handle, 0));
