@@ -514,7 +514,7 @@ static int register_for_long(void *arg)
     unit_stay(&f->ready);
 }
 
-static struct newcomer {
+static struct {
     struct enq *e;
     int rc;
 } newcomer;
@@ -543,16 +543,14 @@ TEST(a_thread_that_is_interrupted_while_it_is_registered_is_registered)
     pthread_t thread;
     pid_t pid;
 
-    newcomer = (struct newcomer){unit_open(), -1};
+    newcomer.e = unit_open();
     *f = (struct files){unit_space(), NULL, 0};
     pid = unit_fork(register_for_long, f);
     eventually(shm_load_acquire(&f->ready));
     sigaction(SIGUSR1, &action, NULL);
     pthread_create(&thread, NULL, come, NULL);
-    for (int i = 0; i < 500 && shm_load(&interrupted) < 50; i++) {
+    for (int i = 0; i < 500 && shm_load(&interrupted) < 50; i++, usleep(1000))
         pthread_kill(thread, SIGUSR1);
-        usleep(1000);
-    }
     unit_kill(pid);
     pthread_join(thread, NULL);
     want(ENQ_OK, newcomer.rc);
