@@ -202,6 +202,7 @@ TEST(a_started_request_that_is_damaged_ends_and_says_so)
     struct entry *waiter = NULL;
     struct enq_grant later;
     uint64_t ticket;
+    uint16_t bytes;
 
     want(ENQ_OK, unit_lock(w.e, "n", "f", ENQ_MODE_X, &w.g[0]));
     want(ENQ_PENDING,
@@ -211,10 +212,13 @@ TEST(a_started_request_that_is_damaged_ends_and_says_so)
             &later, &ticket));
     slab_each(w.map, find_waiter, &waiter);
     ck_assert_ptr_nonnull(waiter);
+    bytes = waiter->name_bytes;
     waiter->name_bytes = 60000;
     eventually(enq_next(w.e, &event) == ENQ_OK);
     ck_assert_uint_eq(event.ticket, ticket);
     want(ENQ_ECORRUPT, event.result);
+    waiter->name_bytes = bytes;
+    enq_close(w.e);
 }
 
 /* The lock that is given back is another, and what is damaged is in the way of a
