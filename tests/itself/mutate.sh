@@ -100,10 +100,17 @@ report $? 'a name outlives what is written before it'
 # --- played ---
 
 cat >"$tree/tests/mutate/table.py" <<'E2'
-ABOUT, WITH_BRIDGE, MORE, DEAR = {}, (), {}, ()
+ABOUT, WITH_BRIDGE, DEAR = {}, (), ()
 PAIRED, RACES, STILL = (), {}, ()
-OF = {'src/part': 'one'}
+OF = {'src/part': 'one lines'}
+MORE = {'lines': (['tsan/tests/unit/check_one'], ['tests/lines.sh'])}
 E2
+# a program for the thread sanitizer without its lines would kill each of them
+cat >"$tree/tests/lines.sh" <<'E2'
+#!/bin/sh
+readelf -S "$BUILD/tsan/tests/unit/check_one" | grep -q debug_line
+E2
+chmod +x "$tree/tests/lines.sh"
 cat >"$tree/Makefile" <<'E2'
 BUILD = build
 played: $(PLAYED)
@@ -123,6 +130,7 @@ $(BUILD)/$1/tests/unit/check_one: $(BUILD)/$1/tests/unit/check_one.o \
 endef
 $(eval $(call kind,debug,))
 $(eval $(call kind,asan,-fsanitize=address))
+$(eval $(call kind,tsan,-g))
 E2
 cat >"$tree/src/part/one.c" <<'E2'
 int clip(int a);

@@ -47,6 +47,16 @@ def ask_make(build, programs):
     return made
 
 
+def tells_lines(name):
+    """What the thread sanitizer is not to report is named by functions, and
+    one that is inlined only the line tables know."""
+    return name.startswith('tsan/')
+
+
+def debug(name):
+    return ['-g1' if tells_lines(name) else '-g0']
+
+
 class Recipes:
     """How each object and each program is made, and of what."""
 
@@ -84,7 +94,7 @@ class Recipes:
             keep.append(word)
         here = tree if source == path else self.root
         mine = ['-I' + os.path.join(tree, 'src')] if here != tree else []
-        command = [keep[0], *mine, *keep[1:], '-w', '-g0', '-iquote',
+        command = [keep[0], *mine, *keep[1:], '-w', *debug(name), '-iquote',
                    os.path.join(self.root, os.path.dirname(source)),
                    '-c', source, '-o', to]
         os.makedirs(os.path.dirname(to), exist_ok=True)
@@ -114,7 +124,8 @@ class Recipes:
         out = os.path.join(to, profile, 'static/enq.o')
         if not os.path.exists(out):
             os.makedirs(os.path.dirname(out), exist_ok=True)
-            must(['ld', '-r', '-S', '-o', out,
+            bare = [] if tells_lines(profile + '/') else ['-S']
+            must(['ld', '-r', *bare, '-o', out,
                   *(changed.get(o, os.path.join(self.build, o))
                     for o in self.library(profile))])
             must(['objcopy', '--localize-hidden', out])
@@ -145,4 +156,4 @@ class Recipes:
             os.symlink(os.path.join(self.build, program), out)
             return
         words[words.index('-o') + 1] = out
-        must([*words, '-Wl,-S'])
+        must(words if tells_lines(program) else [*words, '-Wl,-S'])
