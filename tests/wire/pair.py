@@ -471,7 +471,23 @@ def a_session_that_went_on_elsewhere_is_not_ended_by_who_had_noticed(pair):
     same(client, [grant])
     client.cut()
     pair.kill("C")
-    time.sleep(2)
+    time.sleep(1.2)
+    pair.resumed("B", client, grant)
+
+
+def who_has_counted_to_the_end_looks_whether_it_went_on_meanwhile(pair):
+    """C is killed just before B, which looks once a second, has counted."""
+    pair.start("A", "B", "C")
+    pair.bridges["C"].send_signal(signal.SIGSTOP)  # or it notices, and not B
+    client = pair.client("A", grace=2500)
+    grant = client.lock("k")
+    pair.kill_and_notice("A", "B")
+    begin = time.monotonic()
+    pair.bridges["C"].send_signal(signal.SIGCONT)
+    client = pair.resumed("C", client, grant)
+    time.sleep(begin + 2.2 - time.monotonic())
+    pair.kill("C")
+    time.sleep(0.8)
     pair.resumed("B", client, grant)
 
 

@@ -174,6 +174,14 @@ static void look_at_all(struct bridge *b)
         continue;
 }
 
+/* A walk that is under way may have passed what is left since. */
+static void look_anew(struct bridge *b)
+{
+    if (b->left.is_looking)
+        look_at_all(b);
+    look_at_all(b);
+}
+
 /* --- taken over --- */
 
 /* What it says of itself: 0 if it is none of ours. */
@@ -246,15 +254,12 @@ static struct session *take_all(struct bridge *b, struct left *l)
     return s;
 }
 
-/* A walk that is under way may have passed what is left since. */
 static struct session *look_and_take(struct bridge *b, const char *name)
 {
     struct session *s;
     struct left *l;
 
-    if (b->left.is_looking)
-        look_at_all(b);
-    look_at_all(b);
+    look_anew(b);
     l = find(b, tag_heir(name));
     if (l != NULL)
         strcpy(l->name, name);
@@ -280,6 +285,21 @@ bool left_resume(struct bridge *b, const char *name, struct session **s)
     return true;
 }
 
+static bool is_late(const struct bridge *b, const struct left *l)
+{
+    return b->now_ns >= l->noticed_ns + l->grace_ms * NS_PER_MS;
+}
+
+static bool some_are_late(const struct bridge *b)
+{
+    struct left *l;
+
+    cds_list_for_each_entry (l, &b->left.all, node)
+        if (is_late(b, l))
+            return true;
+    return false;
+}
+
 /* Where another is at it, the next tick sees what is left then. A table without
    room for the claim gets some by this. */
 static void end_late(struct bridge *b)
@@ -290,7 +310,7 @@ static void end_late(struct bridge *b)
     int rc;
 
     cds_list_for_each_entry_safe (l, next, &b->left.all, node) {
-        if (b->now_ns < l->noticed_ns + l->grace_ms * NS_PER_MS)
+        if (!is_late(b, l))
             continue;
         rc = claim(b, l->heir, &grant);
         if (rc > 0)
@@ -314,7 +334,10 @@ void left_tick(struct bridge *b)
         while (look(b) == ENQ_PENDING && bridge_clock() - begin < LOOK_MOST_NS)
             continue;
     }
-    end_late(b);
+    if (some_are_late(b)) { /* or somebody had it since and is gone as well */
+        look_anew(b);
+        end_late(b);
+    }
 }
 
 int left_patience(struct bridge *b)
