@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "base/point.h"
 #include "lock/copy_out.h"
 #include "lock/pin.h"
 #include "store/notify.h"
@@ -63,6 +64,7 @@ mono_t lock_event_near(int64_t deadline_ns, int64_t ttl_ms)
 static bool mark(struct entry *e, uint64_t state, uint64_t note)
 {
     enq_assert((note & ~STATE_NOTES) == 0);
+    ENQ_POINT("event.seen");
     return shm_cas(&e->state, &state, state | note);
 }
 

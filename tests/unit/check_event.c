@@ -406,6 +406,36 @@ TEST(a_lock_adopted_near_its_end_has_its_whole_ttl_again_and_is_not_announced)
 }
 #endif
 
+#ifdef ENQ_POINTS
+static struct entry *restless;
+
+/* Once, between the helper's look and its mark. */
+static void change_it(const struct point *p)
+{
+    if (strcmp(p->name, "event.seen") == 0 && restless != NULL) {
+        shm_or(&restless->state, STATE_NEAR);
+        restless = NULL;
+    }
+}
+
+TEST(a_lock_that_changes_as_it_is_looked_at_is_looked_at_again)
+{
+    struct enq *e = told_listener(), *other = unit_open();
+    struct enq_grant g = told_lock(e, "a", ENQ_MODE_X, 0);
+    uint64_t state;
+
+    told_nothing(e, 80); /* it looks at all once more as it has begun */
+    restless = entry_of_handle(e->map, g.handle, &state);
+    point_hook = change_it;
+    told_start(other, "a", ENQ_MODE_X, "asker", ENQ_FOREVER);
+    told_asker(e, &g, "asker");
+    ck_assert_ptr_null(restless);
+    point_hook = NULL;
+    enq_close(other);
+    enq_close(e);
+}
+#endif
+
 static const char *const overlaps[][2] = {{"@", "a"}, {"a", "@"}, {"@", "@"}};
 
 TEST(generic_keys_block_and_are_blocked)
@@ -538,6 +568,7 @@ static void add_told(void)
     ADD(who_begins_to_listen_is_told_of_the_waiters);
     ADD(who_adopts_a_lock_is_told_of_the_waiters);
 #ifdef ENQ_POINTS
+    ADD(a_lock_that_changes_as_it_is_looked_at_is_looked_at_again);
     ADD(a_lock_adopted_near_its_end_has_its_whole_ttl_again_and_is_not_announced);
 #endif
     ADD_LOOP(generic_keys_block_and_are_blocked, LENGTH(overlaps));
