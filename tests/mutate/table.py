@@ -85,7 +85,7 @@ OF = {
         'remote_threads remote_leader_threads scenarios-unix '
         'model-tcp remote remote_suspect lockctl/remote'),
     'src/async': 'async event heartbeat start set threads thread with hoard '
-                 'scenarios sim',
+                 'neighbours scenarios sim',
     'src/api': 'lock open look start set threads set_wait with hoard moment '
                'quoted orphan host convert abandon delay scenarios model sim',
     'tools/bridge': 'wire memory scenarios-unix model-tcp threads-wire '

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "api/attachment.h"
+#include "async/bell.h"
 #include "async/started.h"
 #include "lib/latches.h"
 #include "store/notify.h"
@@ -558,6 +559,19 @@ TEST(while_requests_wait_the_lives_of_other_processes_are_watched_and_not_ours)
     unit_kill(pid);
 }
 
+/* Else each order to the helper, as each opening is one, would be a round
+   through all that there is. */
+TEST(a_death_that_was_reported_is_looked_after_once)
+{
+    struct enq *e = unit_open();
+
+    for (int i = 0; i < 3; i++) {
+        helper_report_death(&e->session);
+        eventually(shm_load(&helper_bell.death) == 0);
+    }
+    enq_close(e);
+}
+
 int main(void)
 {
     unit_begin("async");
@@ -573,5 +587,6 @@ int main(void)
     ADD(no_event_of_a_lock_comes_before_the_result_that_brings_it);
     ADD(an_event_of_one_lock_is_no_reason_to_look_at_the_waiters);
     ADD(while_requests_wait_the_lives_of_other_processes_are_watched_and_not_ours);
+    ADD(a_death_that_was_reported_is_looked_after_once);
     return unit_end();
 }

@@ -118,6 +118,7 @@ TEST(the_last_of_several_with_a_name_counts)
 static const char *const no_members[] = {
     "{}",
     "[{\"i32\":1}]",
+    "[\"i32\",1]",
     "\"i32\"",
     "null",
     "{\"u64\":-1,\"i64\":[],\"i32\":\"x\",\"u32\":null}",
@@ -130,11 +131,11 @@ static const char *const no_members[] = {
 
 TEST(what_is_not_told_or_of_another_kind_stays_as_it_is)
 {
-    struct all before = {1, 2, 3, 4, 5, ENQ_MODE_S, ENQ_DEATH_LEASE, bytes,
+    struct all before = {0x1234, 2, 3, 4, 5, ENQ_MODE_S, ENQ_DEATH_LEASE, bytes,
                    "five", NULL},
                got = read_into(before, no_members[_i]);
 
-    ck_assert_uint_eq(got.u64, 1);
+    ck_assert_uint_eq(got.u64, 0x1234);
     ck_assert_int_eq(got.i64, 2);
     ck_assert_int_eq(got.i32, 3);
     ck_assert_uint_eq(got.u32, 4);
@@ -147,6 +148,13 @@ TEST(what_is_not_told_or_of_another_kind_stays_as_it_is)
 }
 
 /* --- values --- */
+
+TEST(a_value_is_told_as_it_is)
+{
+    ck_assert_int_eq(read_all("{\"value\":7}").value->kind, SCAN_NUMBER);
+    ck_assert_int_eq(read_all("{\"value\":true}").value->kind, SCAN_TRUE);
+    ck_assert_int_eq(read_all("{\"value\":null}").value->kind, SCAN_NULL);
+}
 
 TEST(a_flag_is_a_number_or_a_word)
 {
@@ -214,6 +222,7 @@ int main(void)
     ADD(the_last_of_several_with_a_name_counts);
     ADD_LOOP(what_is_not_told_or_of_another_kind_stays_as_it_is,
         LENGTH(no_members));
+    ADD(a_value_is_told_as_it_is);
     ADD(a_flag_is_a_number_or_a_word);
     ADD(a_text_that_has_no_room_is_cut);
     ADD(a_mode_and_a_death_are_told_by_their_words);

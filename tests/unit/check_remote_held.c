@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include "fake.h"
 
@@ -178,6 +179,76 @@ TEST(lock_events_from_before_the_descriptor_are_told)
     fake_close(&fake, e);
 }
 
+static bool is_readable(struct enq *e)
+{
+    return poll(&(struct pollfd){.fd = enq_fd(e), .events = POLLIN}, 1, 0) == 1;
+}
+
+static void hears(struct enq *e, enum enq_event_kind kind)
+{
+    struct enq_event event;
+
+    eventually(is_readable(e));
+    want(ENQ_OK, enq_next(e, &event));
+    ck_assert_int_eq(event.kind, kind);
+    ck_assert(!is_readable(e));
+}
+
+/* With _i it is number 0, as in a program that has closed its input. */
+TEST(the_descriptor_is_readable_as_long_as_there_is_something_to_tell)
+{
+    struct asker a = {0};
+    struct enq *e = fake_start(&fake);
+
+    if (_i == 1)
+        close(STDIN_FILENO);
+    ck_assert_int_eq(enq_fd(e) == STDIN_FILENO, _i == 1);
+    granted(e, &a);
+    ck_assert(!is_readable(e));
+    fake_say(&fake,
+        "{\"EVENT\":\"blocking\",\"RESULT\":0,\"HANDLE\":\"77\","
+        "\"TOKEN\":\"1001\",\"OWNER\":\"other\"}\n");
+    hears(e, ENQ_EVENT_BLOCKING);
+    fake_say(&fake,
+        "{\"EVENT\":\"expiring\",\"RESULT\":0,\"HANDLE\":\"77\","
+        "\"TOKEN\":\"1001\"}\n");
+    eventually(is_readable(e));
+    asker_begin(&a, e, NULL); /* it is given back, and nothing is to tell */
+    fake_hear(&fake, "\"OP\":\"2\"");
+    fake_answer(&fake, DONE);
+    asker_end(&a, ENQ_OK);
+    ck_assert(!is_readable(e));
+    fake_cut(&fake);
+    fake_greet(&fake, "two", false);
+    hears(e, ENQ_EVENT_SESSION);
+    fake_close(&fake, e);
+}
+
+/* --- what is asked about a token --- */
+
+static void *ask_of_all(void *arg)
+{
+    struct asker *a = arg;
+
+    a->rc = enq_check(a->e, "n", NULL, 5);
+    return NULL;
+}
+
+TEST(what_is_no_text_is_refused_before_the_bridge_is_asked)
+{
+    const char *const good[] = {"k", NULL}, *const bad[] = {"k", "\xff", NULL};
+    struct asker a = {0};
+    struct enq *e = fake_start(&fake);
+
+    want(-EILSEQ, enq_check(e, "\xff", good, 5));
+    want(-EILSEQ, enq_check(e, "n", bad, 5));
+    asker_run(&a, e, ask_of_all);
+    fake_hear(&fake, "\"OP\":\"check\"");
+    fake_answer(&fake, DONE);
+    asker_end(&a, ENQ_OK);
+    fake_close(&fake, e);
+}
+
 /* --- giving back --- */
 
 #define MORE_THAN_FIT 70 /* under way at once */
@@ -326,6 +397,9 @@ int main(void)
     ADD_LOOP(what_was_given_back_is_forgotten, 2);
     ADD(a_lock_that_was_given_back_has_no_heartbeat_any_more);
     ADD_LOOP(lock_events_from_before_the_descriptor_are_told, 2);
+    ADD_LOOP(the_descriptor_is_readable_as_long_as_there_is_something_to_tell,
+        2);
+    ADD(what_is_no_text_is_refused_before_the_bridge_is_asked);
     ADD_LOOP(what_waits_to_be_given_back_ends_with_its_session, 2);
     ADD(of_what_stays_beyond_its_session_the_bridge_is_asked);
     ADD(of_a_lock_that_was_taken_away_is_told_who_has_it);

@@ -4,7 +4,6 @@
 #include "options.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <getopt.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -79,16 +78,15 @@ static void help(void)
 
 /* --- values --- */
 
+/* What is no long long comes out as the largest or smallest, and is refused. */
 static void set_limit(struct options *o, const struct limit *l,
     const char *value, const char *from)
 {
     char *end;
     long long number;
 
-    errno = 0;
     number = strtoll(value, &end, 10);
-    if (end == value || *end != '\0' || errno != 0 || number < l->least ||
-        number > l->most)
+    if (end == value || *end != '\0' || number < l->least || number > l->most)
         say_die(EX_USAGE, "%s \"%s\" is not a number from %lld to %lld", from,
             value, (long long)l->least, (long long)l->most);
     *limit_of(&o->limits, l) = number;
