@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "fake.h"
@@ -184,13 +185,20 @@ static bool is_readable(struct enq *e)
     return poll(&(struct pollfd){.fd = enq_fd(e), .events = POLLIN}, 1, 0) == 1;
 }
 
-static void hears(struct enq *e, enum enq_event_kind kind)
+/* What is not a part of it is empty, whatever the caller had there. */
+static void hears(struct enq *e, enum enq_event_kind kind, enq_handle handle,
+    uint64_t token, const char *owner)
 {
     struct enq_event event;
 
+    memset(&event, 'x', sizeof(event));
     eventually(is_readable(e));
     want(ENQ_OK, enq_next(e, &event));
     ck_assert_int_eq(event.kind, kind);
+    ck_assert_uint_eq(event.ticket, 0);
+    ck_assert_uint_eq(event.grant.handle, handle);
+    ck_assert_uint_eq(event.grant.token, token);
+    ck_assert_str_eq(event.grant.blocker.owner, owner);
     ck_assert(!is_readable(e));
 }
 
@@ -208,7 +216,7 @@ TEST(the_descriptor_is_readable_as_long_as_there_is_something_to_tell)
     fake_say(&fake,
         "{\"EVENT\":\"blocking\",\"RESULT\":0,\"HANDLE\":\"77\","
         "\"TOKEN\":\"1001\",\"OWNER\":\"other\"}\n");
-    hears(e, ENQ_EVENT_BLOCKING);
+    hears(e, ENQ_EVENT_BLOCKING, 77, 1001, "other");
     fake_say(&fake,
         "{\"EVENT\":\"expiring\",\"RESULT\":0,\"HANDLE\":\"77\","
         "\"TOKEN\":\"1001\"}\n");
@@ -220,7 +228,7 @@ TEST(the_descriptor_is_readable_as_long_as_there_is_something_to_tell)
     ck_assert(!is_readable(e));
     fake_cut(&fake);
     fake_greet(&fake, "two", false);
-    hears(e, ENQ_EVENT_SESSION);
+    hears(e, ENQ_EVENT_SESSION, 0, 0, "");
     fake_close(&fake, e);
 }
 
