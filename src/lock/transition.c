@@ -256,6 +256,11 @@ int transition_queue(struct scope *s, const struct ask *ask, struct entry *e)
  * has seen HELD (has_grant()). The count of the owner's waiting requests goes
  * last: one too many costs a look, one too few would hide a cycle.
  *
+ * The bypass window is ended before anything else, as it counts from `since_ns`:
+ * who dies before the state is stored leaves a waiter, and that would be
+ * overtaken anew, and with it those behind it (window_ns()). What the end of
+ * its ttl leaves of a window recovery ends as well (relink_waiter()).
+ *
  * `changes` and `brief` are for what runs above: wait/set.c, which judges its
  * members one after the other, and wake_if_brief().
  */
@@ -266,6 +271,9 @@ static void become_held(struct scope *s, struct entry *e)
 
     enq_assert(scope_is_entered(s));
     scope_clock(s);
+    shm_store(&e->window_ns, 0);
+    __atomic_thread_fence(__ATOMIC_RELEASE); /* before `since_ns` */
+    ENQ_POINT("grant.clock");
     start_clock(s, e, e->ttl_ms);
     if (e->ttl_ms >= 0 && e->ttl_ms < SYS_TICK_USUAL_NS / NS_PER_MS)
         s->t->brief = true;

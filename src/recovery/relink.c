@@ -49,8 +49,9 @@ struct entry *ring_insert(const struct map *map, struct entry *first,
 /* R7 and I8, after a death in transition_grant(): the end of the ttl was stored,
    the state was not, and both are one word (window_ns, deadline_ns). So the
    bypass window may be any. One that is longer than any is has ended now; the
-   others are what they were. I9, after a death in transition_queue(): it waits,
-   and its page was not marked. Under the latch of its bucket or gate. */
+   others are what they were, or 0, or, of one end in a thousand, so long that it
+   may be overtaken for 5 ms more. I9, after a death in transition_queue(): it
+   waits, and its page was not marked. Under the latch of its bucket or gate. */
 void relink_waiter(const struct map *map, struct entry *e)
 {
     if (!entry_is(e, PHASE_WAITING))

@@ -7,9 +7,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "api/attachment.h"
+#include "base/point.h"
 #include "store/index.h"
 #include "unit.h"
 
@@ -329,6 +331,41 @@ TEST(who_waits_in_a_mended_bucket_is_told)
     all_are_there();
 }
 
+/* --- who was being granted --- */
+
+static struct entry *granted;
+
+/* A death here, or behind the next store: it waits, and has come now. */
+static void is_in_no_window(const struct point *p)
+{
+    if (strcmp(p->name, "grant.clock") != 0)
+        return;
+    ck_assert(entry_is(granted, PHASE_WAITING));
+    ck_assert_uint_eq(granted->window_ns, 0);
+    point_hook = NULL;
+}
+
+TEST(a_waiters_window_has_ended_before_the_time_of_its_grant_is_stored)
+{
+    struct enq_grant g;
+    uint64_t ticket;
+    struct spot spot;
+
+    begin();
+    want(ENQ_PENDING,
+        enq_start(e,
+            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
+                .owner = "waits", .wait_ms = ENQ_FOREVER),
+            &g, &ticket));
+    granted = at_entry(e->map, first_of_a(&spot)->prev);
+    shm_store(&granted->since_ns, 0); /* it has waited for long */
+    point_hook = is_in_no_window;
+    for (int i = 0; i < SHARED; i++)
+        want(ENQ_OK, enq_unlock(e, held[i].handle, held[i].token));
+    ck_assert_ptr_null(point_hook);
+    enq_close(e);
+}
+
 int main(void)
 {
     unit_begin("mend");
@@ -340,5 +377,6 @@ int main(void)
     ADD_LOOP(where_a_chain_is_damaged_the_whole_table_is_looked_at, 2);
     ADD(what_was_moving_from_a_chain_to_a_slot_is_there_once);
     ADD(who_waits_in_a_mended_bucket_is_told);
+    ADD(a_waiters_window_has_ended_before_the_time_of_its_grant_is_stored);
     return unit_end();
 }
