@@ -20,6 +20,9 @@ void check_overtaken(struct story *s);
 void check_asleep(struct story *s);
 void check_cycles(struct story *s);
 
+/* Of a call that has no end: may it have been refused for one before? */
+bool check_may_be_in_a_cycle(const struct story *s, const struct op *op);
+
 /* How much of that time the machine was not at it, for all that is known. */
 int64_t check_stalled_ns(const struct story *s, const struct op *w,
     int64_t from_ns, int64_t to_ns);

@@ -84,7 +84,24 @@ static bool is_cycle(const struct scene *x, const struct op *home)
     return found;
 }
 
-static void set_scene(struct scene *x, const struct op *op)
+static void begin_scenes(struct scene *x, const struct story *s)
+{
+    x->s = s;
+    x->held = calloc(s->maybe.n + 1, sizeof(*x->held));
+    x->waiting = calloc(s->n_ops + 1, sizeof(*x->waiting));
+    if (x->held == NULL || x->waiting == NULL)
+        abort();
+}
+
+static void end_scenes(struct scene *x)
+{
+    free(x->held);
+    free(x->waiting);
+}
+
+/* From its begin until then. */
+static void set_scene(struct scene *x, const struct op *op, int64_t end_ns,
+    uint64_t end_seq)
 {
     const struct story *s = x->s;
 
@@ -92,13 +109,13 @@ static void set_scene(struct scene *x, const struct op *op)
     for (size_t i = 0; i < s->maybe.n; i++) {
         const struct span *m = &s->maybe.at[i];
 
-        if (m->from_ns <= op->end_ns && m->to_ns >= op->begin_ns)
+        if (m->from_ns <= end_ns && m->to_ns >= op->begin_ns)
             x->held[x->n_held++] = m;
     }
     for (size_t i = 0; i < s->n_ops; i++) {
         const struct op *w = s->ops[i];
 
-        if (w->begin_seq > op->end_seq)
+        if (w->begin_seq > end_seq)
             break;
         if (w->kind == OP_LOCK && w->wait_ms != 0 &&
             op_over_ns(s, w) >= op->begin_ns)
@@ -106,24 +123,36 @@ static void set_scene(struct scene *x, const struct op *op)
     }
 }
 
+static bool was_in_one(struct scene *x, const struct op *op, int64_t end_ns,
+    uint64_t end_seq)
+{
+    set_scene(x, op, end_ns, end_seq);
+    return is_named(op->owner) && is_cycle(x, op);
+}
+
+bool check_may_be_in_a_cycle(const struct story *s, const struct op *op)
+{
+    struct scene x;
+    bool yes;
+
+    begin_scenes(&x, s);
+    yes =
+        was_in_one(&x, op, life_end_ns(s, op->life), life_end_seq(s, op->life));
+    end_scenes(&x);
+    return yes;
+}
+
 void check_cycles(struct story *s)
 {
-    struct scene x = {.s = s};
+    struct scene x;
 
-    x.held = calloc(s->maybe.n + 1, sizeof(*x.held));
-    x.waiting = calloc(s->n_ops + 1, sizeof(*x.waiting));
-    if (x.held == NULL || x.waiting == NULL)
-        abort();
+    begin_scenes(&x, s);
     for (size_t i = 0; i < s->n_ops; i++) {
         const struct op *op = s->ops[i];
 
-        if (op->kind != OP_LOCK || !op_ended(op) ||
-            op->result != ENQ_DEADLOCK || !op_leads(op))
-            continue;
-        set_scene(&x, op);
-        if (!is_named(op->owner) || !is_cycle(&x, op))
+        if (op->kind == OP_LOCK && op_ended(op) && op->result == ENQ_DEADLOCK &&
+            op_leads(op) && !was_in_one(&x, op, op->end_ns, op->end_seq))
             story_fault(s, FAULT_DEADLOCK, "%s", op_text(op));
     }
-    free(x.held);
-    free(x.waiting);
+    end_scenes(&x);
 }

@@ -297,6 +297,48 @@ static void a_generic_waiter_is_overtaken_by_a_concrete_one(void)
     w->token = ++hand_token;
 }
 
+/* By a reader; it waits still when it is killed. */
+static struct op *killed_after_it_was_overtaken(void)
+{
+    struct op *w;
+
+    unlock(lock(0, S, 1, 2), 20);
+    lock(2, S, 15, 16);
+    unlock(&hand_book->ops[2][0], 30);
+    w = waiter(1, X, 5, 0);
+    die(1, 40, 41);
+    return w;
+}
+
+static void a_writer_is_overtaken_and_killed(void)
+{
+    killed_after_it_was_overtaken();
+}
+
+/* Whose lock it wants waits for one of its own: it may have been refused for
+   that, and killed before it told. */
+static void a_writer_that_was_killed_may_have_left_for_a_cycle(bool looks)
+{
+    struct op *w;
+
+    lock(1, S, 2, 3)->key = B;
+    w = waiter(3, X, 4, 0);
+    w->key = B;
+    w->owner = ANN;
+    die(3, 30, 31);
+    killed_after_it_was_overtaken()->no_cycles = !looks;
+}
+
+static void who_may_have_been_in_a_cycle_was_not_overtaken(void)
+{
+    a_writer_that_was_killed_may_have_left_for_a_cycle(true);
+}
+
+static void who_wants_no_cycles_does_not_leave_for_one(void)
+{
+    a_writer_that_was_killed_may_have_left_for_a_cycle(false);
+}
+
 static void a_window_in_a_strict_space(void)
 {
     hand_book->strict = 1;
@@ -401,6 +443,9 @@ const struct hand_test hand_more[] = {
     T(an_exclusive_lock_cannot_be_demoted, FAULT_RESULT),
     T(a_shared_lock_cannot_be_demoted, NONE),
     T(a_writer_is_overtaken_by_a_reader, FAULT_OVERTAKEN),
+    T(a_writer_is_overtaken_and_killed, FAULT_OVERTAKEN),
+    T(who_may_have_been_in_a_cycle_was_not_overtaken, NONE),
+    T(who_wants_no_cycles_does_not_leave_for_one, FAULT_OVERTAKEN),
     T(a_generic_waiter_is_overtaken_by_a_concrete_one, FAULT_OVERTAKEN),
     T(a_window_in_a_strict_space, FAULT_WINDOW),
     T(a_window_in_a_space_that_is_not_strict, NONE),

@@ -30,11 +30,15 @@ static bool may_have_lost(const struct op *r, const struct op *w)
         (w->ttl_ms > 0 && r->end_ns >= w->begin_ns + w->ttl_ms * NS_MS);
 }
 
-/* It was killed before it read the result: it may have been refused for a cycle
-   since it last looked for one. */
-static bool may_have_left(const struct op *r, const struct op *w)
+/* It was killed before it read the result, or in the call: it may have been
+   refused for a cycle, if it was started since it last looked. */
+static bool may_have_left(const struct story *s, const struct op *r,
+    const struct op *w)
 {
-    return w->ticket != 0 && !w->no_cycles && r->end_ns >= w->empty_ns;
+    if (w->no_cycles)
+        return false;
+    return w->ticket != 0 ? r->end_ns >= w->empty_ns
+                          : check_may_be_in_a_cycle(s, w);
 }
 
 /*
@@ -49,12 +53,12 @@ static bool was_before(const struct story *s, const struct op *r,
         return r->token < w->token;
     if (w->wait_ms > 0 && r->end_ns >= w->begin_ns + w->wait_ms * NS_MS)
         return false;
-    if (!op_ended(w) && (may_have_lost(r, w) || may_have_left(r, w)))
+    if (r->end_seq >= life_end_seq(s, w->life) ||
+        r->end_seq >= cancel_seq(s, w))
         return false;
-    if (op_ended(w) && w->result == ENQ_DEADLOCK)
-        return false; /* it left some time before */
-    return r->end_seq < life_end_seq(s, w->life) &&
-        r->end_seq < cancel_seq(s, w);
+    if (op_ended(w))
+        return w->result != ENQ_DEADLOCK; /* else it left some time before */
+    return !may_have_lost(r, w) && !may_have_left(s, r, w);
 }
 
 /* A set waits for all that have something at one of its keys. */
