@@ -195,6 +195,7 @@ def what_an_operator_says_is_one_line_as_well(pair):
                   ["-l", "tcp:\nenq-bridge: ready:99999"]):
         got = subprocess.run(
             [pair.program, *words], stdin=subprocess.DEVNULL, timeout=30,
+            env=dict(os.environ, ENQ_SPACE="shm:" + pair.space),
             check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert got.returncode != 0, words
         assert _log_is_plain(got.stderr.decode()) == 0, words
