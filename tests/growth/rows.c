@@ -344,7 +344,7 @@ const struct row rows[] = {
     {"a pair beside held locks", hold_others, pair, 12, 1000, 0, 0},
     {"a pair with an id beside held ids", hold_with_ids, pair_with_id, 23, 1500,
         0, 0},
-    {"ten more with ids beside held ids", hold_with_ids, ten_more, 150, 3000, 0,
+    {"ten more with ids beside held ids", hold_with_ids, ten_more, 250, 3000, 0,
         0},
     {"a refusal beside held locks", hold_others, refused, 7, 12, 0, 0},
     {"the first pair of a session beside what the dead left", leave_behind,

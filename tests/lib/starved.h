@@ -8,7 +8,8 @@
 #include <stdint.h>
 
 /* How long threads of this process, and of its children, were ready to run and
-   had no processor, so far: what a bound on a time allows to the machine. */
+   had no processor, so far: what a bound on a time allows to the machine. It
+   never falls. By one thread at a time. */
 int64_t test_starved_ms(void);
 
 /* Is there a thread of this process, but the one that asks, or of a child, that

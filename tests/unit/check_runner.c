@@ -3,6 +3,7 @@
  * often: a program of this file's own has one test.
  */
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -171,6 +172,32 @@ TEST(only_who_had_no_processor_and_searches_for_nothing_is_played_again)
     ck_assert_int_eq(plays(), fates[_i].plays);
 }
 
+/* --- for how long it had no processor --- */
+
+static int64_t ready_ms;
+static int is_over;
+
+static void *starve_and_wait(void *unused)
+{
+    stay_on_one_processor();
+    starve();
+    __atomic_store_n(&ready_ms, test_starved_ms(), __ATOMIC_RELEASE);
+    while (!__atomic_load_n(&is_over, __ATOMIC_ACQUIRE))
+        unit_nap();
+    return unused;
+}
+
+TEST(what_a_thread_waited_for_a_processor_is_counted_when_it_has_ended)
+{
+    pthread_t thread;
+
+    pthread_create(&thread, NULL, starve_and_wait, NULL);
+    eventually(__atomic_load_n(&ready_ms, __ATOMIC_ACQUIRE) != 0);
+    __atomic_store_n(&is_over, 1, __ATOMIC_RELEASE);
+    pthread_join(thread, NULL);
+    ck_assert_int_ge(test_starved_ms(), ready_ms);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3)
@@ -178,5 +205,6 @@ int main(int argc, char **argv)
     unit_begin("runner");
     ADD_LOOP(only_who_had_no_processor_and_searches_for_nothing_is_played_again,
         LENGTH(fates));
+    ADD(what_a_thread_waited_for_a_processor_is_counted_when_it_has_ended);
     return unit_end();
 }
