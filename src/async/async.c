@@ -150,25 +150,18 @@ static int withdraw(struct enq *e, struct thread *t, struct started *r)
     return set_withdraw(&r->set->set);
 }
 
+static struct places places_of(struct started *r)
+{
+    return r->set == NULL ? places_of_one(&r->place) : set_places(&r->set->set);
+}
+
 /* It was told that it is in a cycle: the first of those to look for it. */
 static void heed(struct async *d, struct started *r)
 {
-    bool told = r->set == NULL ? suspicion_told(&r->suspicion, &r->place)
-                               : set_was_told(&r->set->set, &r->suspicion);
-
-    if (!told || !r->suspicion.wanted)
+    if (!suspicion_told(&r->suspicion, places_of(r)) || !r->suspicion.wanted)
         return;
     cds_list_del(&r->wary);
     cds_list_add(&r->wary, &d->suspects);
-}
-
-static void has_closed_a_cycle(struct enq *e, struct thread *t,
-    const struct started *r)
-{
-    if (r->set == NULL)
-        suspicion_granted(&e->session, t, place_handle(e->map, &r->place));
-    else
-        set_was_granted(&r->set->set);
 }
 
 static void look(struct enq *e, struct thread *t, struct started *r)
@@ -182,7 +175,7 @@ static void look(struct enq *e, struct thread *t, struct started *r)
     if (rc < 0) /* it must not be granted to nobody */
         withdraw(e, t, r);
     if (rc == ENQ_OK)
-        has_closed_a_cycle(e, t, r);
+        suspicion_granted(&e->session, t, places_of(r));
     pthread_mutex_lock(&d->mutex);
     if (rc == ENQ_PENDING) {
         heap_set(&d->requests, &r->timer, r->plan.again);

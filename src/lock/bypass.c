@@ -91,6 +91,7 @@ void bypass_end(struct bypass *b)
 {
     free(b->more);
     b->more = NULL;
+    b->room = BYPASS_FEW;
     b->n = 0;
 }
 

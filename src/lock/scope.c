@@ -105,7 +105,7 @@ int scope_enter_slow(struct scope *s, bool generic)
 }
 
 /*
- * Partner of `asleep`: sleep_on() in wait.c, of which each waiter stores
+ * Partner of `asleep`: sleep_on() in waiter.c, of which each waiter stores
  * `asleep` before it loads its state. We store the state before we load
  * `asleep` (notify); with a full fence on both sides one of the two sees the
  * other: no wake-up is lost, and none is sent to a thread that is awake.

@@ -157,7 +157,7 @@ int transition_note_all(struct scope *s, const struct key *key)
 
 /* The state first, then the load of `asleep` by notify(): one that has looked,
    and is about to sleep for long, is kept awake by its state, as its look was
-   before ours. Partner: sleep_on() in wait/wait.c. */
+   before ours. Partner: sleep_on() in wait/waiter.c. */
 void transition_tell(struct scope *s, struct entry *e)
 {
     uint32_t asleep = entry_sleeps(e);

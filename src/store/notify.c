@@ -32,7 +32,7 @@ static bool has_event(uint64_t state)
 
 void notify(const struct map *map, struct entry *e)
 {
-    /* partner of this load: sleep_on() in wait/wait.c. The fence of our side is
+    /* partner of this load: sleep_on() in wait/waiter.c. The fence of our side is
        in scope_send_wakes(), once for all entries of a scope */
     uint32_t asleep = entry_sleeps(e);
     session_ref_t session = shm_load(&e->session);

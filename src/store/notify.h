@@ -46,7 +46,7 @@ void notify_session(const struct map *map, session_ref_t to, ref_t entry);
 void notify(const struct map *map, struct entry *e);
 
 /* The thread that waits; and with it, as nobody can tell whom the kernel would
-   choose, one that sleeps there by mistake (sleep_on() in wait/wait.c). */
+   choose, one that sleeps there by mistake (sleep_on() in wait/waiter.c). */
 static inline void notify_sleepers(const struct entry *e)
 {
     sys.wake((const uint32_t *)&e->state, INT_MAX);

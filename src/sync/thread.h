@@ -61,7 +61,7 @@ struct thread {
     uint32_t changes; /* grants to others, and drops, as it looked (set.c) */
 
     int64_t last_grant_ns;  /* orders this thread's grants within a tick */
-    int spin_credit;        /* has spinning paid lately? (wait/wait.c) */
+    int spin_credit;        /* has spinning paid lately? (wait/waiter.c) */
     unsigned spins_vain;    /* the same, of latches: how often not (latch.c) */
     int64_t latch_slept_ns; /* for the last latch that it slept for */
 

@@ -12,7 +12,7 @@
 
 #include "base/atomic.h"
 
-/* Partner: is_unwoken() in wait/wait.c and set_wait.c. */
+/* Partner: is_unwoken() in wait/waiter.c. */
 void tick_trace(uint32_t *asleep)
 {
     uint32_t thread = shm_load(asleep), how = ASLEEP_HOW(thread);

@@ -185,13 +185,14 @@ static int see_queue(struct watcher *w)
     return 0;
 }
 
-void blockers_begin(struct blockers *b, mono_t deadline)
+void blockers_begin(struct blockers *b, mono_t deadline, bool alone)
 {
     b->before = b->ahead = b->holder = NULL;
     b->n = b->own = b->n_sets = b->n_dying = 0;
     b->n_ahead = b->n_held = 0;
     b->dead = b->behind_set = b->far = false;
-    b->until = deadline;
+    b->alone = alone;
+    b->deadline = b->until = deadline;
 }
 
 void blockers_own(struct blockers *b, struct entry *e)
@@ -209,7 +210,7 @@ void blockers_own(struct blockers *b, struct entry *e)
    is left to whichever thread is quicker, and nothing wakes a waiter when the
    window ends (R7). One far behind is told before its turn comes. In a narrow
    scope a waiter that has another ahead is no leader: that one waits for the
-   same locks. In a wide scope it may wait for others. */
+   same locks. In a wide scope, and of a lock set, it may wait for others. */
 int blockers_add(struct blockers *b, struct scope *s, const struct ask *ask,
     struct entry *self)
 {
@@ -224,8 +225,8 @@ int blockers_add(struct blockers *b, struct scope *s, const struct ask *ask,
         watch_waiter(b, s->map, b->ahead);
     if (b->before != NULL && b->before->session != b->ahead->session)
         watch_waiter(b, s->map, b->before);
-    b->leads = b->ahead == NULL || s->wide;
-    b->far = b->n_ahead >= FAR_AHEAD && !s->wide && !b->behind_set &&
+    b->leads = b->ahead == NULL || s->wide || b->alone;
+    b->far = b->n_ahead >= FAR_AHEAD && !b->leads && !b->behind_set &&
         sys_has_waitv();
     if (!b->far && !scope_is_due(s, self))
         b->until = mono_min(b->until, entry_due(self));
@@ -237,16 +238,19 @@ int blockers_add(struct blockers *b, struct scope *s, const struct ask *ask,
 /* But that one may be stopped, or dead: a little later the waiter looks. So of
    a thousand waiters one looks when a ttl ends, and only if it does not, the
    others. Its state is noted under the latches: where that has changed the
-   waiter may be the first by now, and looks (may_sleep_on() in wait.c). */
+   waiter may be the first by now, and looks (may_sleep_on() in waiter.c). */
 #define AHEAD_NS (2 * NS_PER_MS)
 
-void blockers_leave_to_ahead(struct blockers *b, mono_t deadline)
+void blockers_end(struct blockers *b)
 {
+    enq_assert(b->own > 0);
     if (b->ahead == NULL)
         return;
     b->ahead_state = shm_load(&b->ahead->state);
-    if (b->until.ns != 0)
-        b->until = mono_min(deadline, mono_add_ns(b->until, AHEAD_NS));
+    if (b->alone)
+        b->n_ahead = 0; /* none of them looks for it */
+    else if (b->until.ns != 0)
+        b->until = mono_min(b->deadline, mono_add_ns(b->until, AHEAD_NS));
 }
 
 /* A waiter with another ahead leaves that to it as well, and to the helper

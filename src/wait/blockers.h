@@ -27,13 +27,14 @@ struct blockers {
     uint64_t holder_state;
     struct sys_watch watch[SYS_WATCHES_MAX]; /* first its own entries' states */
     unsigned n, own;
+    bool alone; /* a lock set: nobody else sees all that it waits for */
     bool dead;  /* a session of those is dead already */
     bool leads; /* no waiter ahead sees all that is in the way */
     bool far;   /* it is told when the waiter ahead leaves the queue */
     /* Of the holders' sessions: dead, and not proved to be over. */
     unsigned n_dying;
     session_ref_t dying[DYING_FEW];
-    mono_t until;
+    mono_t deadline, until;
     /* Lock sets that wait in the way, of those that may not be passed so far
        (see bypass.h). Behind any a waiter must look by itself: others may not
        know that it may pass. */
@@ -42,7 +43,17 @@ struct blockers {
     enq_handle set[BYPASS_FEW];
 };
 
-void blockers_begin(struct blockers *b, mono_t deadline);
+void blockers_begin(struct blockers *b, mono_t deadline, bool alone);
+
+/* Of the first n that are watched: b->own for the states of its own entries,
+   b->n for the liveness words as well. */
+static inline bool blockers_changed(const struct blockers *b, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (shm_load(b->watch[i].word) != b->watch[i].value)
+            return true;
+    return false;
+}
 
 /* Is any of those that are watched dead, or dying? */
 static inline bool blockers_died(const struct blockers *b)
@@ -62,9 +73,9 @@ void blockers_own(struct blockers *b, struct entry *e);
 int blockers_add(struct blockers *b, struct scope *s, const struct ask *ask,
     struct entry *self);
 
-/* A waiter with another ahead leaves it to that one to notice what time
-   brings. */
-void blockers_leave_to_ahead(struct blockers *b, mono_t deadline);
+/* All was added. A waiter with another ahead leaves it to that one to notice
+   what time brings, unless it is alone. */
+void blockers_end(struct blockers *b);
 
 /* With no latch held: true, if one of the dying sessions is over, so that
    there is something to look at again. Else it sets when to look. */

@@ -114,9 +114,16 @@ int set_test(struct set *set); /* leaves no trace; the entries are given back */
 /* Gives back entries that were not asked with yet. */
 void set_give_back(struct set *set, unsigned n);
 
+/* Of any member: each leads to the next. */
 static inline enq_handle set_handle(const struct set *set)
 {
     return place_handle(set->s->map, &set->member[0].place);
+}
+
+static inline struct places set_places(const struct set *set)
+{
+    return (struct places){
+        &set->member[0].place, sizeof(struct member), set->n};
 }
 
 #endif

@@ -17,12 +17,10 @@
 #include <string.h>
 
 #include "base/point.h"
-#include "lock/bypass.h"
 #include "lock/copy_out.h"
 #include "lock/grant_scan.h"
 #include "lock/request.h"
 #include "store/journal.h"
-#include "sync/tick.h"
 #include "wait/set_latches.h"
 
 /* In the same use of the entry: a cancelled member may be another request's,
@@ -231,70 +229,13 @@ static int watch(struct set *set, struct blockers *b)
     int rc = 0;
 
     enq_assert(set_is_entered(set));
-    blockers_begin(b, set->deadline);
+    blockers_begin(b, set->deadline, true);
     EACH_MEMBER (m, set)
         blockers_own(b, m->place.e);
     EACH_MEMBER (m, set)
         if (rc == 0)
             rc = blockers_add(b, &m->scope, &m->ask, m->place.e);
-    return rc;
-}
-
-static int look_once(struct set *set, struct blockers *b)
-{
-    int rc = set_enter(set), fault = 0;
-
-    if (rc != 0)
-        return rc;
-    rc = try(set);
-    if (rc == ENQ_PENDING)
-        fault = watch(set, b);
-    set_leave(set);
-    return fault != 0 ? fault : rc;
-}
-
-/* Other sets were seen to wait in the way. True: for us, one of them. */
-static bool learn(struct set *set, const struct blockers *b)
-{
-    bool news = false;
-
-    enq_assert(b->n_sets <= BYPASS_FEW && set->t->n_held == 0);
-    for (unsigned i = 0; i < b->n_sets; i++)
-        news |=
-            bypass_learn(&set->bypass, set->s, set->t, b->set[i], set->owner);
-    return news;
-}
-
-/* Until there is nothing more to learn with no latch held: that another set may
-   be passed (R7), or that a dying session is over. Each round learns of one
-   more, or is the last. */
-static int look(struct set *set, struct blockers *b)
-{
-    int rc;
-
-    enq_assert(set->t->n_held == 0);
-    set->bypass.n = 0; /* what was learned for an earlier look may be over */
-    do
-        rc = look_once(set, b);
-    while (rc == ENQ_PENDING &&
-        (learn(set, b) || blockers_prove(b, set->s->map)));
-    return rc;
-}
-
-int set_look(struct set *set, struct wait_plan *plan)
-{
-    struct blockers b;
-    int rc = look(set, &b);
-
-    enq_assert(set->t->n_held == 0);
-    if (rc != ENQ_PENDING) {
-        bypass_end(&set->bypass);
-        return rc;
-    }
-    *plan = (struct wait_plan){
-        .again = b.until, .holder = b.holder, .holder_state = b.holder_state};
-    if (b.behind_set)
-        plan->again = mono_min(b.until, blockers_look_again(set->bypass.n > 0));
+    blockers_end(b);
     return rc;
 }
 
@@ -317,147 +258,65 @@ int set_withdraw(struct set *set)
     return rc;
 }
 
-/* --- with a thread --- */
+/* --- as a waiter --- */
 
-#define PAUSE_NS (NS_PER_MS / 2)
-
-/* The first n words: b->own for the states of the members, b->n for the
-   liveness words as well. */
-static bool has_changed(const struct blockers *b, unsigned n)
-{
-    for (unsigned i = 0; i < n; i++)
-        if (shm_load(b->watch[i].word) != b->watch[i].value)
-            return true;
-    return false;
-}
-
-struct sleeping {
+struct waiting_set {
+    struct waiter waiter;
     struct set *set;
-    const struct blockers *b;
 };
 
-static uint32_t says(const struct set *set, enum asleep how)
+static struct set *set_of(struct waiter *w)
 {
-    return ASLEEP_BY(set->t->ref, how);
+    return caa_container_of(w, struct waiting_set, waiter)->set;
 }
 
-/* False: one of the entries is its own no more. */
-static bool all_stir(struct set *set, enum asleep from, enum asleep to)
+static int look(struct waiter *w)
 {
-    bool all = true;
+    struct set *set = set_of(w);
+    int rc = set_enter(set), fault = 0;
 
-    EACH_MEMBER (m, set)
-        all &= entry_stirs(m->place.e, says(set, from), says(set, to));
-    return all;
+    if (rc != 0)
+        return rc;
+    rc = try(set);
+    if (rc == ENQ_PENDING)
+        fault = watch(set, &w->b);
+    set_leave(set);
+    return fault != 0 ? fault : rc;
 }
 
-/* Partner of `asleep`: tick_trace(). Any of its members may have woken it. */
-static bool is_unwoken(const void *sleeping)
+/* The cycle was found with no latch held. */
+static int leave_cycle(struct waiter *w)
 {
-    const struct sleeping *x = sleeping;
-
-    if (!has_changed(x->b, x->b->own) || blockers_died(x->b))
-        return false;
-    EACH_MEMBER (m, x->set)
-        if (shm_load_acquire(&m->place.e->asleep) !=
-                says(x->set, ASLEEP_THREAD) ||
-            !is_mine(m))
-            return false;
-    return true;
-}
-
-/* Partner of `asleep`: scope_send_wakes(). All members say so first, each by a
-   full fence, and only then a state is loaded. So a granter that does not see
-   one of them asleep has stored its change before, and it is seen here or by
-   the kernel. A thread that dies asleep leaves ASLEEP_THREAD behind, which
-   costs a wake-up in vain. */
-static void sleep_on(struct set *set, struct blockers *b)
-{
-    const struct sleeping x = {set, b};
-    mono_t now = sys.now();
-
-    enq_assert(b->own == set->n && set->t->n_held == 0);
-    if (mono_reached(b->until, now))
-        b->until = mono_add_ns(now, PAUSE_NS);
-    ENQ_POINT("set.looked");
-    if (all_stir(set, ASLEEP_LOOKING, ASLEEP_THREAD) &&
-        !has_changed(b, b->own)) {
-        sys.wait(b->watch, b->n, b->until);
-        if (sys_slept_out())
-            tick_judge(is_unwoken, &x, "a member of a lock set");
-    }
-    all_stir(set, ASLEEP_THREAD, ASLEEP_LOOKING);
-    ENQ_POINT("set.woken");
-}
-
-/* Each tick, or, behind others, more and more seldom: see blockers_pause(). Any
-   word that changes ends it at once, so that the pause delays nothing but what
-   no word tells. */
-static void rest(struct set *set, struct blockers *b, unsigned *futile)
-{
-    mono_t look_at = sys.now();
-
-    enq_assert(b->own == set->n && set->t->n_held == 0);
-    if (b->before != NULL && set->bypass.n == 0)
-        look_at = mono_add_ns(look_at, blockers_pause(futile));
-    do
-        sleep_on(set, b);
-    while (!has_changed(b, b->n) && !mono_reached(b->until, sys.now()) &&
-        !mono_reached(look_at, sys.now()));
-    blockers_pass_on_deaths(b, set->s);
-}
-
-/* The cycle was found with no latch held. ENQ_PENDING: granted, or cancelled,
-   meanwhile; the next look says which. */
-static int leave_cycle(struct set *set)
-{
-    int rc = set_withdraw(set);
+    int rc = set_withdraw(set_of(w));
 
     return rc == ENQ_OK ? ENQ_DEADLOCK : rc == ENQ_NOTHELD ? ENQ_PENDING : rc;
 }
 
-bool set_was_told(const struct set *set, struct suspicion *x)
+static void begin(struct waiting_set *w, struct set *set)
 {
-    bool told = false;
+    static const struct waiter_kind kind = {look, leave_cycle};
 
-    EACH_MEMBER (m, set)
-        told |= suspicion_told(x, &m->place);
-    return told;
+    *w = (struct waiting_set){.set = set,
+        .waiter = {.kind = &kind,
+            .s = set->s,
+            .t = set->t,
+            .places = set_places(set),
+            .bypass = &set->bypass,
+            .owner = set->owner}};
 }
 
-/* Its members are one owner's: one search is enough. */
-void set_was_granted(const struct set *set)
-{
-    EACH_MEMBER (m, set)
-        if (suspicion_granted(set->s, set->t,
-                place_handle(set->s->map, &m->place)))
-            break;
-}
-
-/* One published handle stands for all members, as each leads to the next
-   (enter() in cycle.c): of the last one that was queued. */
 int set_wait(struct set *set)
 {
-    struct suspicion suspicion = {.wanted = set->cycles};
-    unsigned futile = 0;
-    struct blockers b;
-    int rc;
+    struct waiting_set w;
 
-    enq_assert(set->n > 0 && set->t->n_held == 0);
-    while ((rc = look(set, &b)) == ENQ_PENDING) {
-        set_was_told(set, &suspicion);
-        rc = suspicion_look(&suspicion, set->s, set->t, set_handle(set), 0,
-            &b.until);
-        if (rc == ENQ_DEADLOCK)
-            rc = leave_cycle(set);
-        else if (rc == ENQ_PENDING)
-            rest(set, &b, &futile);
-        if (rc != ENQ_PENDING)
-            break;
-    }
-    cycle_withdraw(set->t);
-    bypass_end(&set->bypass);
-    if (rc == ENQ_OK)
-        set_was_granted(set);
-    return rc;
+    begin(&w, set);
+    return waiter_wait(&w.waiter, set->cycles);
+}
+
+int set_look(struct set *set, struct wait_plan *plan)
+{
+    struct waiting_set w;
+
+    begin(&w, set);
+    return waiter_look(&w.waiter, plan);
 }

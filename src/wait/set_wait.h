@@ -5,7 +5,6 @@
 #define WAIT_SET_WAIT_H
 
 #include "wait/set.h"
-#include "wait/suspicion.h"
 #include "wait/wait.h"
 
 /* As wait_for_grant(): also ENQ_TIMEDOUT, ENQ_CANCELLED, ENQ_DEADLOCK. */
@@ -16,10 +15,6 @@ int set_look(struct set *set, struct wait_plan *plan);
 
 /* A waiting set leaves the queue; ENQ_NOTHELD: it does not wait any more. */
 int set_withdraw(struct set *set);
-
-/* suspicion_told() and suspicion_granted() of its members. */
-bool set_was_told(const struct set *set, struct suspicion *x);
-void set_was_granted(const struct set *set);
 
 /* Has it been granted, woken or lost a member since it looked? */
 bool set_has_moved(const struct set *set);

@@ -128,7 +128,7 @@ int suspicion_look(struct suspicion *x, struct session *s, struct thread *t,
 /* The note may have been set since the last look at the table: so the state is
    read, and the note taken away, without a latch. The generation tells that the
    entry is ours. */
-bool suspicion_told(struct suspicion *x, const struct place *place)
+static bool was_told(const struct place *place)
 {
     uint64_t state = shm_load(&place->e->state);
 
@@ -136,9 +136,20 @@ bool suspicion_told(struct suspicion *x, const struct place *place)
         STATE_GENERATION(state) != place->generation)
         return false;
     shm_and(&place->e->state, ~STATE_CYCLE);
-    x->next = (mono_t){0};
-    x->looked = true;
     return true;
+}
+
+bool suspicion_told(struct suspicion *x, struct places places)
+{
+    bool told = false;
+
+    EACH_PLACE (p, places)
+        told |= was_told(p);
+    if (told) {
+        x->next = (mono_t){0};
+        x->looked = true;
+    }
+    return told;
 }
 
 /* --- by who was granted --- */
@@ -164,7 +175,7 @@ static bool others_wait(struct session *s, struct thread *t, enq_handle lock)
  * The owner is read without a latch. If another thread has given the lock back
  * meanwhile, and the entry is in another use, others_wait() says no.
  */
-bool suspicion_granted(struct session *s, struct thread *t, enq_handle lock)
+static bool has_searched(struct session *s, struct thread *t, enq_handle lock)
 {
     uint64_t state, owner;
     struct entry *e = entry_of_handle(s->map, lock, &state);
@@ -181,4 +192,12 @@ bool suspicion_granted(struct session *s, struct thread *t, enq_handle lock)
     cycle_tell(s, t, owner, &found);
     pay(s->map, now, found.cost);
     return true;
+}
+
+void suspicion_granted(struct session *s, struct thread *t,
+    struct places places)
+{
+    EACH_PLACE (p, places)
+        if (has_searched(s, t, place_handle(s->map, p)))
+            return;
 }

@@ -26,6 +26,7 @@
 
 #include "lock/request.h"
 #include "wait/cycle.h"
+#include "wait/places.h"
 
 struct suspicion {
     bool wanted;      /* cycles are looked for at all */
@@ -50,12 +51,14 @@ struct suspicion {
 int suspicion_look(struct suspicion *x, struct session *s, struct thread *t,
     enq_handle waiter, unsigned ahead, mono_t *until);
 
-/* Was this request of ours told that it is in a cycle? Then it looks at once. */
-bool suspicion_told(struct suspicion *x, const struct place *place);
+/* Was this request of ours told that it is in a cycle? Of a lock set, any of
+   its members? Then it looks at once. */
+bool suspicion_told(struct suspicion *x, struct places places);
 
 /* This request of ours waited, and was granted: has that closed a cycle? Nearly
-   always its owner waits for nothing else, which takes no latch. True: it has
-   searched. With no latch held. */
-bool suspicion_granted(struct session *s, struct thread *t, enq_handle lock);
+   always its owner waits for nothing else, which takes no latch. The members of
+   a lock set are one owner's: one search is enough. With no latch held. */
+void suspicion_granted(struct session *s, struct thread *t,
+    struct places places);
 
 #endif

@@ -4,7 +4,7 @@
 #ifndef WAIT_WAIT_H
 #define WAIT_WAIT_H
 
-#include "wait/blockers.h"
+#include "wait/waiter.h"
 
 /*
  * Waits for the grant of a queued entry, until `deadline` and not a moment
@@ -24,21 +24,8 @@ int wait_for_grant(struct session *s, struct thread *t, const struct ask *ask,
 /*
  * One look at the table for a request that no thread waits for: serves the
  * queue, and leaves it when `deadline` has come. Never blocks.
- * Returns: as wait_for_grant(), or ENQ_PENDING.
- *
- * Its session is notified (notify.h) when its entry changes; for the rest:
- *
- * @again  when to look again
- * @ahead, @holder  the waiter that it stands behind, and one of the locks in
- *         the way, or NULL: look as well when their states are others than
- *         these, which a glance each tick tells
+ * Returns: as wait_for_grant(), or ENQ_PENDING, and *plan.
  */
-struct wait_plan {
-    mono_t again;
-    const struct entry *ahead, *holder;
-    uint64_t ahead_state, holder_state;
-};
-
 int wait_look_started(struct session *s, struct thread *t, struct place *place,
     mono_t deadline, struct enq_blocker *blocker, struct wait_plan *plan);
 

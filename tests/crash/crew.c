@@ -20,7 +20,6 @@
 #include "lib/dice.h"
 #include "recovery/recover.h"
 #include "sync/hooks.h"
-#include "wait/wait.h"
 
 /* How long the barger pauses when nobody rings for it; how long a victim lets
    it act before it dies; how long others leave the recovery to a victim. */

@@ -270,14 +270,14 @@ static void note_and_wait(const struct sys_watch *watches, unsigned n,
 /* What it waits for, and with what else if it is a lock set; and which owner
    has begun to wait before, and will have it for a moment. */
 static const struct {
-    const char *key, *other, *before, *point;
+    const char *key, *other, *before;
 } who_waits[] = {
-    {"k", NULL, NULL, "wait.looked"},
-    {"@", NULL, NULL, "wait.looked"},
-    {"@", NULL, "@", "wait.looked"},
-    {"k", "other", NULL, "set.looked"},
-    {"k", "other", "k", "set.looked"},
-    {"@", "other", NULL, "set.looked"},
+    {"k", NULL, NULL},
+    {"@", NULL, NULL},
+    {"@", NULL, "@"},
+    {"k", "other", NULL},
+    {"k", "other", "k"},
+    {"@", "other", NULL},
 };
 
 #define WAITERS(of, field)                                                     \
@@ -307,7 +307,7 @@ TEST(a_ttl_that_is_shortened_just_before_a_waiter_sleeps_is_not_slept_through)
                     .wait_ms = ENQ_FOREVER),
                 &g[0], &ticket));
     real_wait = sys.wait;
-    arm(who_waits[_i].point, 0, the_ttl_is_shortened);
+    arm("wait.looked", 0, the_ttl_is_shortened);
     sys.wait = note_and_wait;
     if (who_waits[_i].other == NULL)
         want(ENQ_OK, enq_lock(shop.e, both[0], g));
@@ -361,7 +361,7 @@ TEST(who_does_not_sleep_yet_is_roused_by_who_recovers_as_who_sleeps_is)
     shop.e = unit_open();
     want(ENQ_OK, unit_lock(shop.e, "n", "k", ENQ_MODE_X, &held));
     real_wait = sys.wait;
-    arm(_i == 0 ? "wait.looked" : "set.looked", 0, another_recovers);
+    arm("wait.looked", 0, another_recovers);
     sys.wait = sleep_if_looked;
     if (_i == 0)
         want(ENQ_TIMEDOUT, enq_lock(shop.e, both[0], g));

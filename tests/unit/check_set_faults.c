@@ -241,7 +241,7 @@ TEST(a_member_that_was_never_granted_is_not_told_to_be_lost)
     ck_assert_int_ge(enq_fd(mine), 0);
     invite(&p, mine, "A", ENQ_MODE_X, "a b", ENQ_FOREVER);
     begins_to_wait(&p);
-    stop_at("set.woken");
+    stop_at("wait.woken");
     want(ENQ_OK, enq_list(e, NULL, "A", infos, LENGTH(infos), &n));
     want(ENQ_OK, enq_break(e, infos[0].id));
     eventually(shm_load_acquire(&stop.there));

@@ -271,7 +271,7 @@ static void a_member_is_another_s(const struct point *p)
     enq_handle handle;
     uint64_t state;
 
-    if (strcmp(p->name, "set.looked") != 0 || said != NULL)
+    if (strcmp(p->name, "wait.looked") != 0 || said != NULL)
         return;
     want(ENQ_OK, enq_find(e, "member", &handle));
     entry = entry_of_handle(e->map, handle, &state);
