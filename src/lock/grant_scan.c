@@ -471,10 +471,12 @@ static int grant_wide_waiters(struct scope *s, const struct key *key,
 
 /* Drops one entry that has run out, and grants what waited for it: not all of
    that need overlap `key`. Its key is copied first, as the entry is free, and
-   its bytes may be another's, as soon as it is out. */
+   its bytes may be another's, as soon as it is out. Of a generic one it is known
+   that nobody does, and so each bucket of its name need not be looked at. */
 static int drop_and_scan(struct scope *s, struct entry *e)
 {
     char bytes[KEY_BYTES_MAX];
+    bool alone = nobody_waits(s, e);
     struct key key;
     int rc;
 
@@ -485,7 +487,7 @@ static int drop_and_scan(struct scope *s, struct entry *e)
     memcpy(bytes, key.bytes, key_bytes(&key));
     key.bytes = bytes;
     rc = drop_over(s, e, entry_over(s->map, e, scope_clock(s)));
-    return rc != 0 ? rc : grant_wide_waiters(s, &key, NULL);
+    return rc != 0 || alone ? rc : grant_wide_waiters(s, &key, NULL);
 }
 
 /* What has run out is looked for anew after each drop, as dropping changes the
