@@ -49,9 +49,12 @@ void links_add_generic(struct scope *s, struct entry *e)
    scope_lower(). */
 void links_remove_generic(struct scope *s, struct entry *e)
 {
-    struct entry *next = ring_remove(s->map, e, map_ref(s->map, e));
+    ref_t ref = map_ref(s->map, e);
+    struct entry *next;
 
-    if (s->gate->head == map_ref(s->map, e))
+    thread_note_in_hand(s->t, ref);
+    next = ring_remove(s->map, e, ref);
+    if (s->gate->head == ref)
         shm_store(&s->gate->head, next == NULL ? 0 : map_ref(s->map, next));
     shm_add(&s->gate->raised, -1);
 }

@@ -536,7 +536,7 @@ int moment_take(struct moment *m, struct map *map, struct thread *t,
     int rc;
 
     memset(m, 0, sizeof(*m));
-    thread_note_inside(t, INSIDE_MANY);
+    thread_note_shards(t, NULL); /* at most: it reads only */
     m->map = map;
     m->t = t;
     m->filter = filter;

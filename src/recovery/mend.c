@@ -1,5 +1,5 @@
 /*
- * mend.c - recovery: one bucket, from its own links (see mend.h).
+ * mend.c - recovery: one bucket, or gate, from its own links (see mend.h).
  */
 #include "recovery/mend.h"
 
@@ -39,9 +39,15 @@ static struct bucket *bucket_of_entry(const struct map *map, uint32_t shard,
    set_state() in transition.c. */
 static bool is_ours(const struct met *m, const struct entry *e)
 {
-    return state_is_live(shm_load_acquire(&e->state)) &&
-        (m->part->shard >= SHARDS || !entry_is_generic(e)) &&
-        bucket_of_entry(m->map, m->part->shard, e) == m->part->bucket;
+    const struct part *part = m->part;
+
+    if (!state_is_live(shm_load_acquire(&e->state)))
+        return false;
+    if (part->gate != NULL)
+        return entry_is_generic(e) &&
+            &m->map->gates[gate_of_hash(e->name_hash)] == part->gate;
+    return (part->shard >= SHARDS || !entry_is_generic(e)) &&
+        bucket_of_entry(m->map, part->shard, e) == part->bucket;
 }
 
 static void keep(struct met *m, struct entry *e)
@@ -104,7 +110,16 @@ static bool in_slot(const struct bucket *bucket, ref_t ref)
     return in;
 }
 
-static int meet(struct met *m)
+static int meet_gate(struct met *m)
+{
+    struct entry *first = at_entry(m->map, m->part->gate->head);
+
+    if (m->part->gate->head == 0)
+        return 0;
+    return first == NULL || !is_ours(m, first) ? ENQ_ECORRUPT : ring(m, first);
+}
+
+static int meet_bucket(struct met *m)
 {
     const struct bucket *bucket = m->part->bucket;
     int rc = 0;
@@ -144,6 +159,21 @@ static void rouse_later(struct roused *roused, const struct map *map,
     roused->n++;
 }
 
+static int link_one(struct met *m, struct entry *e, struct roused *roused)
+{
+    const struct part *part = m->part;
+
+    if (!is_ours(m, e))
+        return ENQ_ECORRUPT;
+    if (part->gate != NULL) {
+        relink_generic(m->map, e);
+        return 0;
+    }
+    rouse_later(roused, m->map, e);
+    return part->shard < SHARDS ? relink_concrete(m->map, e)
+                                : relink_id(m->map, e, shm_load(&e->state));
+}
+
 /* Each once: what was met twice has made a shorter list of it, or a cycle. */
 static int link_all(struct met *m, struct roused *roused)
 {
@@ -154,12 +184,7 @@ static int link_all(struct met *m, struct roused *roused)
     while (e != NULL && left > 0 && rc == 0) {
         ref_t next = *list_link(m, e);
 
-        if (bucket_of_entry(m->map, m->part->shard, e) != m->part->bucket)
-            return ENQ_ECORRUPT;
-        rouse_later(roused, m->map, e);
-        rc = m->part->shard < SHARDS
-            ? relink_concrete(m->map, e)
-            : relink_id(m->map, e, shm_load(&e->state));
+        rc = link_one(m, e, roused);
         ENQ_POINT("recover.mended");
         e = next == 0 ? NULL : at_entry(m->map, next);
         left--;
@@ -167,15 +192,26 @@ static int link_all(struct met *m, struct roused *roused)
     return rc == 0 && (e != NULL || left > 0) ? ENQ_ECORRUPT : rc;
 }
 
-int mend(struct map *map, const struct part *part, struct roused *roused)
+static void clear(struct part *part)
+{
+    if (part->gate == NULL) {
+        bucket_clear(part->bucket);
+        return;
+    }
+    shm_store(&part->gate->head, 0);
+    shm_store(&part->gate->n_waiting, 0);
+}
+
+int mend(struct map *map, struct part *part, struct roused *roused)
 {
     struct met m = {.map = map, .part = part, .left = map->entries_max};
-    int rc = meet(&m);
+    int rc = part->gate != NULL ? meet_gate(&m) : meet_bucket(&m);
 
     if (rc != 0)
         return rc;
     keep_in_hand(&m);
-    bucket_clear(part->bucket);
+    part->linked = m.n;
+    clear(part);
     return link_all(&m, roused);
 }
 
@@ -184,8 +220,7 @@ bool mend_id_part(const struct map *map, uint32_t shard, ref_t in_hand,
 {
     const struct entry *e = in_hand == 0 ? NULL : at_entry(map, in_hand);
 
-    part->shard = shard;
-    part->in_hand = in_hand;
+    *part = (struct part){.shard = shard, .in_hand = in_hand};
     part->bucket =
         e == NULL || e->id_bytes == 0 ? NULL : bucket_of_entry(map, shard, e);
     return part->bucket != NULL;

@@ -1,5 +1,6 @@
 /*
- * mend.h - recovery: one bucket, from what its own links still lead to.
+ * mend.h - recovery: one bucket, or one gate's ring, from what its own links
+ * still lead to.
  *
  * A thread that died under the latch of one bucket, and that it has noted
  * (thread_slot.inside), costs the others no look at the whole table. For every
@@ -17,7 +18,11 @@
  *	from chain to slot	in the slot before it is out of the chain: it may
  *				be met twice
  *	a split			what is moved is nowhere: INSIDE_MANY
- *	several buckets, gates	INSIDE_MANY, or the gate's latch tells
+ *	several buckets		INSIDE_SEVERAL: one of them after the other is
+ *				changed; which they are, their latches tell, of
+ *				the shards that were noted (thread_slot.shards)
+ *	a gate			its latch tells; so does that of the bucket which
+ *				is changed meanwhile. Its ring begins at `head`
  *
  * What is met is taken note of, the bucket cleared, and all of it linked anew,
  * by state: so `prev`, modes, counts and order need not be right. The same
@@ -37,13 +42,15 @@
 
 #include "store/index.h"
 
-#define PARTS_FEW 16u
+#define PARTS_FEW (16u + ENQ_SET_MAX)
 #define ROUSED_FEW 128u
 
 struct part {
+    struct gate *gate; /* or else */
     struct bucket *bucket;
     uint32_t shard;
     ref_t in_hand;
+    uint32_t linked; /* so many were linked anew, once it is mended */
 };
 
 /* Whose waiter or session may not have been told. */
@@ -52,9 +59,10 @@ struct roused {
     uint32_t n; /* more than fit: there are others */
 };
 
-/* Under the bucket's latch, or the id shard's. Returns: 0. Faults:
+/* Under the bucket's latch, the gate's, or the id shard's. What a gate's ring has
+   to be told is all that waits: nothing is added to @roused. Returns: 0. Faults:
    ENQ_ECORRUPT, the whole table has to be looked through. */
-int mend(struct map *map, const struct part *part, struct roused *roused);
+int mend(struct map *map, struct part *part, struct roused *roused);
 
 /* The part that a dead thread has noted, of the ids of `shard`, whose latch it
    holds. False: no entry of it was in hand. */

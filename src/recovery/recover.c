@@ -1,9 +1,9 @@
 /*
  * recover.c - recovery: what the dead have left (see recover.h).
  *
- * Nearly always that is one bucket, which its dead thread has noted: it is made
- * anew from its own links (mend.h), whatever the size of the table. What follows
- * is for all else: gates, several buckets, a split, a death in here.
+ * Nearly always that is some buckets, or a gate, which their dead thread has
+ * noted: they are made anew from their own links (mend.h), whatever the size of
+ * the table. What follows is for all else: a split, a death in here.
  *
  * No half-made step is finished, and none is undone. In the parts that the dead
  * had latched all that is derived is cleared, and made anew from the entries'
@@ -39,37 +39,6 @@
 #include "sync/latch.h"
 #include "sync/life.h"
 #include "sync/reclaim.h"
-
-static bool bit(const uint64_t *set, uint32_t i)
-{
-    return set[i / 64] >> (i % 64) & 1;
-}
-
-static void set_bit(uint64_t *set, uint32_t i)
-{
-    enq_assert(i < 64 * BITS(SHARDS > GATES ? SHARDS : GATES));
-    set[i / 64] |= UINT64_C(1) << (i % 64);
-}
-
-/* The latch again: its owner may have let go of it and ended, slot and all,
-   between our two looks, and the latch may be a living thread's by now. A dead
-   thread gives nothing back. Acquire, as the partner of latch_release(): what
-   a latch's last holder did is done when it names another. */
-static bool dead_holds(const struct map *map, const uint32_t *latch)
-{
-    uint32_t value = shm_load_acquire(latch), again;
-
-    ENQ_POINT("recover.liveness_read");
-    if (value == 0 || !thread_is_dead(map, latch_owner(value)))
-        return false;
-    again = shm_load_acquire(latch);
-    return again != 0 && latch_owner(again) == latch_owner(value);
-}
-
-static bool bucket_is_noted(const struct bucket *bucket)
-{
-    return shm_load(&bucket->latch) == NOBODY;
-}
 
 bool may_take(const struct map *map, const struct thread *me, uint32_t value)
 {
@@ -115,29 +84,6 @@ void recover_unlock(struct map *map)
 
 /* --- links made anew --- */
 
-/* `raised` is counted in private, and stored once all are linked: see
-   set_gates(). Requests that were under way in a wide scope had raised the gate
-   as well; their threads are dead, or wait for the gate's latch and have not
-   raised it yet. */
-static void relink_generic(struct repair *r, struct entry *e)
-{
-    struct map *map = r->map;
-    struct gate *gate = &map->gates[gate_of_hash(e->name_hash)];
-    struct entry *first = at_entry(map, gate->head);
-    struct key key;
-
-    relink_waiter(map, e);
-    if (entry_key(map, e, &key))
-        shm_store(&e->hash, key_digest(&key, map->hash_seed));
-    shm_store(&gate->n_waiting, gate->n_waiting + entry_is(e, PHASE_WAITING));
-    r->raised[gate - map->gates]++;
-    if (first == NULL || first == e)
-        ring_append(map, NULL, e);
-    else
-        e = ring_insert(map, first, e);
-    shm_store(&gate->head, map_ref(map, e));
-}
-
 /* A bucket under repair stays what it is, as its latch is held: none of its keys
    moves to another (partner: split() in store/grow.c). How many buckets there
    are may change meanwhile, by splits of others. The shards' bits come first,
@@ -176,7 +122,7 @@ static bool relink(void *context, struct entry *e, uint64_t state)
     if (r->rc != 0 || !noted)
         return r->rc == 0;
     if (generic)
-        relink_generic(r, e);
+        r->raised[relink_generic(r->map, e)]++;
     else
         r->rc = relink_concrete(r->map, e);
     ENQ_POINT("recover.relinked");
@@ -222,132 +168,7 @@ static void set_gates(struct repair *r)
     ENQ_POINT("recover.gates_set");
 }
 
-/* --- which parts --- */
-
-/* Of a bucket the latch itself is the note, as there may be a million: from now
-   on it names nobody. A thread that takes over from us finds it so. */
-static void note_bucket(struct repair *r, uint32_t shard, struct bucket *bucket)
-{
-    if (!r->all)
-        shm_swap(&bucket->latch, NOBODY);
-    ENQ_POINT("recover.bucket_noted");
-    r->needed = true;
-    set_bit(r->shards, shard);
-}
-
-static bool look_at_bucket(void *context, uint32_t shard, struct bucket *bucket)
-{
-    struct repair *r = context;
-
-    if (!r->all &&
-        (shm_load(&bucket->latch) == 0 || !dead_holds(r->map, &bucket->latch)))
-        return true;
-    r->whole = true;
-    note_bucket(r, shard, bucket);
-    return true;
-}
-
-/* By what the dead have noted (mend.h). The latch has to name the very thread:
-   nobody's, it is what a recovering thread has left that died. */
-static void note_part(struct repair *r, const struct thread_slot *slot,
-    thread_ref_t ref)
-{
-    uint64_t inside = shm_load(&slot->inside);
-    struct part part = {.shard = shard_of_hash(inside)};
-
-    if (inside == INSIDE_MANY)
-        r->everywhere = true;
-    if (inside == INSIDE_MANY || inside == INSIDE_NONE)
-        return;
-    part.bucket = bucket_of_hash(r->map, part.shard, inside);
-    part.in_hand = shm_load(&slot->in_hand);
-    if (part.bucket == NULL ||
-        latch_owner(shm_load_acquire(&part.bucket->latch)) != ref)
-        return;
-    if (&part.bucket->latch == r->wanted)
-        r->wanted = NULL;
-    note_bucket(r, part.shard, part.bucket);
-    if (r->n_parts < PARTS_FEW)
-        r->parts[r->n_parts++] = part;
-    else
-        r->whole = true;
-}
-
-static void note_parts(struct repair *r)
-{
-    for (uint32_t i = 0; i < map_threads(r->map) && !r->everywhere; i++) {
-        const struct thread_slot *slot = &r->map->threads[i];
-        thread_ref_t ref = shm_load_acquire(&slot->ref);
-
-        if (ref != 0 && thread_is_dead(r->map, ref))
-            note_part(r, slot, ref);
-    }
-}
-
-static bool note_latch(struct repair *r, const uint32_t *latch)
-{
-    if (!r->all && !dead_holds(r->map, latch))
-        return false;
-    if (latch == r->wanted)
-        r->wanted = NULL;
-    r->needed = true;
-    return true;
-}
-
-/* Its holder had an entry in hand, or has changed nothing. */
-static void note_id_shard(struct repair *r, uint32_t i)
-{
-    thread_ref_t ref = latch_owner(shm_load_acquire(&r->map->shards[i].latch));
-    const struct thread_slot *slot = at_thread(r->map, ref);
-    ref_t in_hand = shm_load(&slot->in_hand);
-
-    set_bit(r->freed_ids, i - SHARDS);
-    if (r->everywhere || shm_load_acquire(&slot->ref) != ref ||
-        r->n_parts == PARTS_FEW)
-        r->whole = true;
-    else if (mend_id_part(r->map, i, in_hand, &r->parts[r->n_parts]))
-        r->n_parts++;
-    if (!r->all)
-        shm_swap(&r->map->shards[i].latch, NOBODY); /* as note_bucket() does */
-}
-
-/*
- * What is noted here is repaired and freed, nothing else: a latch whose owner
- * dies later names it still, and the next thread that wants it recovers again.
- * Gates first: of a thread that dies meanwhile with a gate and a bucket, the
- * bucket is noted at least. No noted latch changes hands, as nobody but us
- * frees those of the dead: the recovery latch guards that.
- *
- * A shard's latch guards nothing that has to be repaired: of a split that was
- * under way the old bucket is noted, and the new one not there yet; and
- * that it is empty is taken back (free_shard()).
- */
-static void note_dead_latches(struct repair *r)
-{
-    enq_assert(!r->needed && r->rc == 0);
-    r->grow = note_latch(r, &r->map->h->grow_latch);
-    for (uint32_t i = 0; i < GATES; i++)
-        if (note_latch(r, &r->map->gates[i].latch)) {
-            set_bit(r->gates, i);
-            r->whole = true;
-        }
-    if (!r->everywhere)
-        note_parts(r);
-    for (uint32_t i = 0; i < SHARDS_ALL; i++) {
-        if (!dead_holds(r->map, &r->map->shards[i].latch))
-            continue;
-        note_latch(r, &r->map->shards[i].latch);
-        if (i < SHARDS)
-            set_bit(r->freed, i);
-        else
-            note_id_shard(r, i);
-    }
-    if (r->wanted != NULL && dead_holds(r->map, r->wanted))
-        r->everywhere = true;
-    for (uint32_t i = 0; i < SHARDS && r->everywhere; i++)
-        map_each_bucket(r->map, i, look_at_bucket, r);
-    r->whole = r->needed && (r->whole || r->grow || r->all);
-}
+/* --- made anew --- */
 
 /*
  * Ids are made anew always, as entries of any part may have one. Their latches
@@ -481,6 +302,18 @@ static void rebuild_all(struct repair *r)
     slab_each(map, rouse, map);
 }
 
+/* What is counted is stored once all is linked, as set_gates() does. */
+static void free_part(struct repair *r, const struct part *part)
+{
+    if (part->gate != NULL) {
+        shm_store(&part->gate->raised, part->linked);
+        ENQ_POINT("recover.gates_set");
+        free_if_dead_holds(r, &part->gate->latch);
+    } else if (part->shard < SHARDS) {
+        free_latch(&part->bucket->latch);
+    }
+}
+
 /* True: it is done, but for those that are to be told. No wide scope may have
    seen a bucket empty that is not: see clear_derived(). */
 static bool mend_parts(struct repair *r)
@@ -490,8 +323,7 @@ static bool mend_parts(struct repair *r)
         if (mend(r->map, &r->parts[i], &r->roused) != 0)
             return false;
     for (unsigned i = 0; i < r->n_parts; i++)
-        if (r->parts[i].shard < SHARDS)
-            free_latch(&r->parts[i].bucket->latch);
+        free_part(r, &r->parts[i]);
     for (uint32_t i = 0; i < SHARDS; i++)
         if (bit(r->freed, i))
             free_shard(r, &r->map->shards[i]);
@@ -502,11 +334,44 @@ static bool mend_parts(struct repair *r)
     return true;
 }
 
+static void rouse_thread(const struct map *map, const struct thread_slot *slot)
+{
+    enq_handle handle = shm_load_acquire(&slot->waiting);
+    uint64_t state;
+    struct entry *e = handle == 0 ? NULL : entry_of_handle(map, handle, &state);
+
+    if (e != NULL)
+        rouse((void *)map, e, state);
+}
+
+/* All that wait, by what a search for cycles goes by: what a thread has
+   published, and marked pages (store/mark.h). Of a lock set one member is
+   enough. */
+static void rouse_waiters(struct map *map)
+{
+    shm_fence(); /* partners: publish() in transition.c, mark_page() */
+    for (uint32_t i = 0; i < map_threads(map); i++)
+        rouse_thread(map, &map->threads[i]);
+    for (uint32_t i = 0; i < map_pages_used(map); i++)
+        if (shm_load(&map->marks[i]) != 0)
+            slab_each_from(map, i, 1, rouse, map);
+}
+
+/* Under a gate's latch a thread grants in any bucket, and has told nobody before
+   it lets go of the gate. Who listens may have missed that others wait for what
+   it holds, and only a walk tells who holds. */
 static void rouse_few(struct repair *r)
 {
-    if (r->roused.n > ROUSED_FEW)
+    bool gates = false;
+
+    for (unsigned i = 0; i < r->n_parts; i++)
+        gates |= r->parts[i].gate != NULL;
+    if (gates && shm_load(&r->map->h->listeners) != 0) {
         slab_each(r->map, rouse, r->map);
-    for (uint32_t i = 0; i < r->roused.n && r->roused.n <= ROUSED_FEW; i++) {
+    } else if (gates || r->roused.n > ROUSED_FEW) {
+        rouse_waiters(r->map);
+    }
+    for (uint32_t i = 0; i < r->roused.n && i < ROUSED_FEW; i++) {
         struct entry *e = at_entry(r->map, r->roused.refs[i]);
 
         if (e != NULL)
@@ -535,7 +400,7 @@ int repair(struct repair *r)
 {
     enq_assert(!r->needed && r->rc == 0);
     if (recover_lock(r->map, r->me))
-        r->everywhere = true; /* who died has made half of it */
+        r->everywhere = r->whole = true; /* who died has made half of it */
     note_dead_latches(r);
     journal_undo(r->map);
     if (r->needed)
@@ -551,6 +416,7 @@ int recover(struct map *map, struct thread *me)
     struct repair r = {.map = map,
         .me = me,
         .everywhere = me->wanted == NULL,
+        .whole = me->wanted == NULL,
         .wanted = me->wanted};
 
     return repair(&r);

@@ -62,6 +62,27 @@ void relink_waiter(const struct map *map, struct entry *e)
         mark_page(map, e);
 }
 
+/* `raised` is counted by the caller, and stored once all are linked. Requests
+   that were under way in a wide scope had raised the gate as well; their threads
+   are dead, or wait for the gate's latch and have not raised it yet. */
+uint32_t relink_generic(struct map *map, struct entry *e)
+{
+    struct gate *gate = &map->gates[gate_of_hash(e->name_hash)];
+    struct entry *first = at_entry(map, gate->head);
+    struct key key;
+
+    relink_waiter(map, e);
+    if (entry_key(map, e, &key))
+        shm_store(&e->hash, key_digest(&key, map->hash_seed));
+    shm_store(&gate->n_waiting, gate->n_waiting + entry_is(e, PHASE_WAITING));
+    if (first == NULL || first == e)
+        ring_append(map, NULL, e);
+    else
+        e = ring_insert(map, first, e);
+    shm_store(&gate->head, map_ref(map, e));
+    return (uint32_t)(gate - map->gates);
+}
+
 /* The first entry of an object that is met founds its ring and is put into the
    index; the index has to lead to the ring's first, which may be another one
    after each insertion. */

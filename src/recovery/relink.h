@@ -11,9 +11,11 @@
    ENQ_ECORRUPT. */
 int relink_concrete(struct map *map, struct entry *e);
 
+/* The same of a generic one, into the ring of its gate; returns which that is. */
+uint32_t relink_generic(struct map *map, struct entry *e);
+
 /* What a waiter says of itself beside its links, made true; of others nothing.
-   Whoever links an entry anew, in a ring of whatever kind, begins with it:
-   relink_concrete() does. */
+   Whoever links an entry anew, in a ring of whatever kind, begins with it. */
 void relink_waiter(const struct map *map, struct entry *e);
 
 /* One that has an id, into the index of ids; @state is what it was when it was

@@ -20,12 +20,13 @@ struct repair {
     bool everywhere; /* each bucket may have the latch of a dead thread */
     bool whole;      /* all entries are looked at: see rebuild() */
     const uint32_t *wanted; /* `me` is after this latch, which is to be found */
-    struct part parts[PARTS_FEW]; /* else: the buckets that were noted */
+    struct part parts[PARTS_FEW]; /* else: these */
     unsigned n_parts;
     struct roused roused;
-    bool grow;                     /* of the pages: to be counted anew */
-    uint64_t shards[BITS(SHARDS)]; /* with buckets to be made anew */
-    uint64_t freed[BITS(SHARDS)];  /* whose own latch is to be freed */
+    bool grow;                      /* of the pages: to be counted anew */
+    uint64_t scanned[BITS(SHARDS)]; /* whose buckets' latches are looked at */
+    uint64_t shards[BITS(SHARDS)];  /* with buckets to be made anew */
+    uint64_t freed[BITS(SHARDS)];   /* whose own latch is to be freed */
     uint64_t freed_ids[BITS(ID_SHARDS)];
     uint64_t gates[BITS(GATES)];
     uint32_t raised[GATES]; /* what they shall be */
@@ -41,6 +42,28 @@ struct repair {
  * wait for us.
  */
 #define NOBODY (1u | LATCH_WAITERS)
+
+static inline bool bit(const uint64_t *set, uint32_t i)
+{
+    return set[i / 64] >> (i % 64) & 1;
+}
+
+static inline void set_bit(uint64_t *set, uint32_t i)
+{
+    enq_assert(i < 64 * BITS(SHARDS > GATES ? SHARDS : GATES));
+    set[i / 64] |= UINT64_C(1) << (i % 64);
+}
+
+static inline bool bucket_is_noted(const struct bucket *bucket)
+{
+    return shm_load(&bucket->latch) == NOBODY;
+}
+
+/* By a thread that is dead, now and for good. */
+bool dead_holds(const struct map *map, const uint32_t *latch);
+
+/* Finds, and notes in @r, what there is to repair. Under the recovery latch. */
+void note_dead_latches(struct repair *r);
 
 /* Free, or a dead thread's; or it names us, though we do not hold it:
    damaged. */

@@ -50,7 +50,7 @@
 #include "enq.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x314b434f4c514e45) /* "ENQLOCK1" */
-#define LAYOUT_VERSION 22
+#define LAYOUT_VERSION 23
 
 #define PAGE_BYTES 4096u /* of ours; the kernel's may be larger */
 #define UNIT_BYTES 64u
@@ -228,14 +228,17 @@ struct thread_slot {
        threads reads these lines alone. Hints. */
     uint64_t waiting; /* handle of its own request that waits, or is about to */
     uint64_t waiting_owner; /* while that is not 0: whose it is, as a number */
-    uint32_t pad3[12];
+    uint64_t
+        shards[SHARDS / 64]; /* while `inside` is INSIDE_SEVERAL: of these */
+    uint32_t pad3[4];
 };
 
 /* thread_slot.inside: a hash that leads to the bucket; or one of these. Stored
    before any latch of a bucket is acquired, and read when its thread is dead
    (recovery/mend.h). */
 #define INSIDE_NONE 0
-#define INSIDE_MANY UINT64_MAX /* nobody has noted which, or how many */
+#define INSIDE_MANY UINT64_MAX          /* what they lead to may be nowhere */
+#define INSIDE_SEVERAL (UINT64_MAX - 1) /* of `shards`; their latches tell */
 
 #define NOTIFICATIONS_KEPT 14
 

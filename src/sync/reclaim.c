@@ -57,7 +57,14 @@ static bool keep_bucket(void *context, uint32_t shard, struct bucket *bucket)
     return true;
 }
 
-/* The only bucket that a dead thread can have left latched; unless it has not
+static void keep_shards(struct dead *d, const struct thread_slot *slot)
+{
+    for (uint32_t i = 0; i < SHARDS; i++)
+        if (shm_load(&slot->shards[i / 64]) >> i % 64 & 1)
+            map_each_bucket(d->map, i, keep_bucket, d);
+}
+
+/* The only buckets that a dead thread can have left latched; unless it has not
    said which. A note that is out of date keeps nothing. */
 static bool keep_inside(struct dead *d)
 {
@@ -69,6 +76,10 @@ static bool keep_inside(struct dead *d)
             continue;
         if (inside == INSIDE_MANY)
             return false;
+        if (inside == INSIDE_SEVERAL) {
+            keep_shards(d, &d->map->threads[i]);
+            continue;
+        }
         bucket = bucket_of_hash(d->map, shard_of_hash(inside), inside);
         if (bucket != NULL)
             keep_bucket(d, 0, bucket);

@@ -112,6 +112,14 @@ static inline void thread_note_inside(struct thread *t, uint64_t where)
     shm_store(&t->slot->inside, where);
 }
 
+/* Several, of these shards, a bit each; or of any, NULL. */
+static inline void thread_note_shards(struct thread *t, const uint64_t *shards)
+{
+    for (unsigned i = 0; i < SHARDS / 64; i++)
+        shm_store(&t->slot->shards[i], shards == NULL ? UINT64_MAX : shards[i]);
+    thread_note_inside(t, INSIDE_SEVERAL);
+}
+
 static inline void thread_note_in_hand(struct thread *t, ref_t entry)
 {
     shm_store(&t->slot->in_hand, entry);

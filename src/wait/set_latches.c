@@ -69,7 +69,7 @@ static void leave_buckets(struct set *set, unsigned n)
 
 static int latch_buckets(struct set *set)
 {
-    thread_note_inside(set->t, INSIDE_MANY);
+    thread_note_shards(set->t, set->shards);
     for (unsigned i = 0; i < set->buckets.n; i++) {
         int rc = latch_acquire(set->t, &set->buckets.at[i]->latch, RANK_BUCKET);
 

@@ -294,29 +294,30 @@ static void find_it_full(struct beside *b, unsigned i)
 }
 
 #ifdef ENQ_POINTS
-static void die_unlinked(const struct point *p)
+static const char *fatal;
+
+static void die_there(const struct point *p)
 {
-    if (strcmp(p->name, "unlock.unlinked") == 0)
+    if (strcmp(p->name, fatal) == 0)
         kill(getpid(), SIGKILL);
 }
 
-static void die_inside(const struct beside *b, unsigned i)
+typedef void dying_fn(struct enq *e, unsigned i);
+
+static void die_inside(const struct beside *b, unsigned i, dying_fn *dying)
 {
-    struct enq_grant g;
     struct enq *e;
 
     must(enq_open(&e, b->space, &b->opts));
-    must(lock(e, "own", i, NULL, &g));
     /* one thread dies inside, not two: its helper has looked round by then */
     while (!shm_load(&e->session.slot->asleep))
         usleep(100);
-    point_hook = die_unlinked;
-    unlock(e, &g);
+    dying(e, i);
     exit(1);
 }
 
 /* A hundred deaths are enough. */
-static void lock_after_a_death_inside(struct beside *b, unsigned i)
+static void pair_after_a_death(struct beside *b, unsigned i, dying_fn *dying)
 {
     uint64_t before = seen();
     pid_t pid;
@@ -326,11 +327,62 @@ static void lock_after_a_death_inside(struct beside *b, unsigned i)
         return;
     pid = fork();
     if (pid == 0)
-        die_inside(b, i);
+        die_inside(b, i, dying);
     if (waitpid(pid, &status, 0) != pid || !WIFSIGNALED(status))
         abort();
     uncounted += seen() - before;
     pair(b, i);
+}
+
+static void die_unlocking(struct enq *e, unsigned i)
+{
+    struct enq_grant g;
+
+    must(lock(e, "own", i, NULL, &g));
+    fatal = "unlock.unlinked";
+    point_hook = die_there;
+    unlock(e, &g);
+}
+
+static void lock_after_a_death_inside(struct beside *b, unsigned i)
+{
+    pair_after_a_death(b, i, die_unlocking);
+}
+
+static void die_unlocking_all(struct enq *e, unsigned i)
+{
+    struct enq_grant g;
+
+    (void)i;
+    must(enq_lock(e, ENQ_REQ(.name = "own", .key = {"@"}, .mode = ENQ_MODE_X),
+        &g));
+    fatal = "unlock.unlinked";
+    point_hook = die_there;
+    unlock(e, &g);
+}
+
+static void lock_after_a_death_inside_the_gate(struct beside *b, unsigned i)
+{
+    pair_after_a_death(b, i, die_unlocking_all);
+}
+
+static void die_amid_a_set(struct enq *e, unsigned i)
+{
+    char text[16];
+    const struct enq_req *both[] = {
+        ENQ_REQ(.name = "own", .key = {text}, .mode = ENQ_MODE_X),
+        ENQ_REQ(.name = "own", .key = {text, "too"}, .mode = ENQ_MODE_X)};
+    struct enq_grant g[2];
+
+    snprintf(text, sizeof(text), "%u", i);
+    fatal = "set.member_held";
+    point_hook = die_there;
+    enq_lock_set(e, both, 2, g);
+}
+
+static void lock_after_a_death_amid_a_set(struct beside *b, unsigned i)
+{
+    pair_after_a_death(b, i, die_amid_a_set);
 }
 #endif
 
@@ -415,6 +467,10 @@ const struct row rows[] = {
 #ifdef ENQ_POINTS
     {"a pair after a death inside the bucket's latch", hold_others,
         lock_after_a_death_inside, 20, 1000, 0, 0},
+    {"a pair after a death inside the gate's latch", hold_others,
+        lock_after_a_death_inside_the_gate, 20, 1000, 0, 0},
+    {"a pair after a death amid a lock set", hold_others,
+        lock_after_a_death_amid_a_set, 60, 1000, 0, 0}, /* two shards of 256 */
 #endif
     {.name = NULL},
 };
