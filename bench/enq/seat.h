@@ -23,12 +23,11 @@ struct mine {
     uint64_t n_generic;
     struct enq_info *infos; /* room for a list */
     size_t n_infos;
-    struct queue *queue; /* threads that wait, or NULL */
-    uint64_t turn;       /* which of those that wait in turn has the lock */
-    int events;          /* what enq_fd() said */
-    struct load *load;   /* clients of a bridge, or NULL */
-    struct enq *far;     /* the same space, by way of the bridge */
-    int link;            /* to the bridge, or to node; 0: none */
+    uint64_t turn;     /* which of those that wait in turn has the lock */
+    int events;        /* what enq_fd() said */
+    struct load *load; /* clients of a bridge, or NULL */
+    struct enq *far;   /* the same space, by way of the bridge */
+    int link;          /* to the bridge, or to node; 0: none */
     pid_t node;
 };
 

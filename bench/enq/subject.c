@@ -320,7 +320,7 @@ static int weigh(struct seat *s)
     return 0;
 }
 
-enum { THREADS_MOST = 4000, SESSIONS_MOST = 1000 };
+enum { THREADS_MOST = 16000, SESSIONS_MOST = 1000 };
 
 static const char *declines(const struct trial *t)
 {
@@ -329,7 +329,7 @@ static const char *declines(const struct trial *t)
     if (t->scenario->work == WORK_DEADLOCK && t->count < 2)
         return "a deadlock has two owners at least";
     if (t->scenario->work == WORK_QUEUE && t->count > THREADS_MOST)
-        return "so many threads do not all get the lock within a pass";
+        return "the table has room for 16,384 threads";
     if (t->scenario->work == WORK_SESSIONS && t->count > SESSIONS_MOST)
         return "a process has 1,000 attachments at most";
     if (has_bridge(t))

@@ -147,6 +147,7 @@ struct hist {
 /* A worker's results of the last pass; written by it, read by the parent. */
 struct slot {
     _Alignas(128) uint64_t pairs, broken;
+    uint64_t late; /* pairs after end_ns: of the proof, not of the rate */
     uint64_t begin_ns, end_ns, longest_ns; /* end_ns 0: took no part */
     uint64_t handovers, cpu_ns;
     double bytes;

@@ -16,8 +16,15 @@
 #include <unistd.h>
 
 /* A worker that is not done by then hangs: it may have to fill or to empty a
-   large table, or only to finish its batch. */
+   large table or a long queue, or only to finish its batch. */
 enum { LATE_FILL_S = 120, LATE_PASS_S = 20 };
+
+static unsigned late_after(const struct crew *c, enum pass pass)
+{
+    bool fills = pass == PASS_WEIGH || c->trial->scenario->work == WORK_QUEUE;
+
+    return fills ? LATE_FILL_S : LATE_PASS_S;
+}
 
 volatile sig_atomic_t bench_signal;
 
@@ -240,8 +247,7 @@ int crew_run(struct crew *c, struct order o, double seconds)
     crew_order(c, o);
     c->well = seconds <= 0 || crew_pause(seconds) == 0;
     atomic_store(&c->page->stop, 1);
-    c->well = c->well &&
-        crew_wait(c, o.pass == PASS_WEIGH ? LATE_FILL_S : LATE_PASS_S) == 0;
+    c->well = c->well && crew_wait(c, late_after(c, o.pass)) == 0;
     return c->well ? 0 : -1;
 }
 

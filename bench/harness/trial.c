@@ -78,7 +78,7 @@ static int guard_check(struct crew *c, unsigned subject)
     if (!guarded(c))
         return 0;
     for (unsigned i = 0; i < c->workers; i++) {
-        pairs += crew_slot(c, i)->pairs;
+        pairs += crew_slot(c, i)->pairs + crew_slot(c, i)->late;
         broken += crew_slot(c, i)->broken;
     }
     if (visits == pairs && broken == 0)
@@ -161,6 +161,12 @@ static void note_hist(struct crew *c, struct figures *f)
         hist_merge(&f->hist, &crew_slot(c, i)->hist);
 }
 
+/* Does the work fill the histogram in its rate passes? */
+static bool times_itself(enum work w)
+{
+    return w == WORK_REMOTE || w == WORK_QUEUE;
+}
+
 static void note_rate(struct crew *c, struct figures *f, unsigned round)
 {
     struct sum sum = sum_up(c);
@@ -171,10 +177,10 @@ static void note_rate(struct crew *c, struct figures *f, unsigned round)
     if (sum.handovers > 0)
         f->handover[round] =
             (double)(sum.end - sum.begin) / (double)sum.handovers;
-    if (c->trial->scenario->work == WORK_REMOTE && sum.pairs > 0) {
-        note_hist(c, f); /* the load times its own pairs */
+    if (times_itself(c->trial->scenario->work))
+        note_hist(c, f);
+    if (c->trial->scenario->work == WORK_REMOTE && sum.pairs > 0)
         f->server[round] = (double)sum.cpu / (double)sum.pairs;
-    }
     f->rounds = round + 1;
 }
 

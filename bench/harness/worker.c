@@ -83,14 +83,16 @@ static int sample(struct seat *s, const struct act *a)
     return 0;
 }
 
-/* What a bystander counts is part of the rate. */
+/* What a bystander counts is part of the rate, up to where it said that it is
+   over. */
 static int aside(struct seat *s, const struct act *a)
 {
     if (a->aside == NULL)
         return 0;
     s->slot->begin_ns = now_ns();
     int rc = a->aside(s);
-    s->slot->end_ns = s->slot->pairs > 0 ? now_ns() : 0;
+    if (s->slot->end_ns == 0 && s->slot->pairs > 0)
+        s->slot->end_ns = now_ns();
     return rc;
 }
 
@@ -162,7 +164,7 @@ static int wait_once(struct seat *s, const struct act *a, struct crew *c)
 static void forget(struct slot *s)
 {
     s->pairs = s->broken = s->longest_ns = s->end_ns = 0;
-    s->handovers = s->cpu_ns = 0;
+    s->handovers = s->cpu_ns = s->late = 0;
     memset(&s->hist, 0, sizeof(s->hist));
 }
 

@@ -305,6 +305,7 @@ struct load *load_new(struct seat *s, const struct server *server,
     l->dialect = *d;
     l->depth = s->trial->scenario->depth;
     l->dialect.write(&l->lock, &l->unlock, d->arg);
+    server_raise_files();
     l->epoll = epoll_create1(EPOLL_CLOEXEC);
     for (unsigned i = 0; i < n; i++)
         if (join(l, i) != 0) {

@@ -11,13 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { START_MS = 5000, LOOK_MS = 2 };
+enum { START_MS = 20000, LOOK_MS = 2 };
 
 bool server_in_path(const char *program)
 {
@@ -152,12 +153,12 @@ int server_start(struct server *s, char *const argv[],
     return rc;
 }
 
-/* It has nothing to save, and its death cannot be delayed. */
+/* It has nothing to save; and a SIGKILL cannot be delayed. */
 void server_end(struct server *s)
 {
     if (s->pid <= 0)
         return;
-    kill(s->pid, SIGKILL);
+    kill(s->pid, s->sig != 0 ? s->sig : SIGKILL);
     while (waitpid(s->pid, NULL, 0) < 0 && errno == EINTR)
         continue;
     s->pid = 0;
@@ -173,4 +174,28 @@ uint64_t server_cpu_ns(const struct server *s)
     if (clock_getcpuclockid(s->pid, &clock) == 0)
         clock_gettime(clock, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* --- descriptors --- */
+
+enum { FILES_SPARE = 100 };
+
+void server_raise_files(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return;
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+}
+
+const char *server_few_files(uint64_t n)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
+        files.rlim_max < n + FILES_SPARE)
+        return "so many descriptors are not allowed (ulimit -Hn)";
+    return NULL;
 }

@@ -15,6 +15,7 @@ enum { SERVER_PORT_BYTES = 8, SERVER_PATH_BYTES = 96 };
 
 struct server {
     pid_t pid;                    /* 0: none */
+    int sig;                      /* that ends it; 0: SIGKILL */
     char port[SERVER_PORT_BYTES]; /* of SERVER_HOST; "0": none */
     char path[SERVER_PATH_BYTES]; /* of its unix socket; "": none */
 };
@@ -41,5 +42,11 @@ uint64_t server_cpu_ns(const struct server *s);
 
 /* Is there such a program in the PATH? */
 bool server_in_path(const char *program);
+
+/* As many descriptors as this process may have. */
+void server_raise_files(void);
+
+/* NULL, or why there cannot be @n more descriptors. */
+const char *server_few_files(uint64_t n);
 
 #endif
