@@ -96,7 +96,8 @@ see_tests := -Iinclude -Isrc -Itests -Itests/lib -Itools
 # (\43 is a number sign), as what they need from the linker.
 has = \43if __has_include(<$1>)\n$2\n\43endif\n
 peer_libs := $(strip $(shell printf '$(call has,db.h,-ldb)$(call \
-    has,lmdb.h,-llmdb)$(call has,hiredis/hiredis.h,-lhiredis)' | \
+    has,lmdb.h,-llmdb)$(call has,hiredis/hiredis.h,-lhiredis)$(call \
+    has,postgresql/libpq-fe.h,-lpq)' | \
     $(CC) $(CPPFLAGS) -E -P -xc - 2>/dev/null))
 
 LIBS := -luuid -pthread

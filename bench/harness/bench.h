@@ -261,8 +261,9 @@ struct subject {
     .open = open_, .close = close_, .attach = attach_, .detach = detach_
 
 extern const struct subject subject_enq, subject_strict, subject_mutex,
-    subject_rwlock, subject_bdb, subject_lmdb, subject_flock, subject_ofd,
-    subject_sysv, subject_redis, subject_redis_del, subject_seed;
+    subject_rwlock, subject_futex, subject_bdb, subject_bdb_detect,
+    subject_lmdb, subject_flock, subject_ofd, subject_sysv, subject_redis,
+    subject_redis_del, subject_postgresql, subject_seed;
 extern const struct subject *const subjects[]; /* NULL ends */
 
 /* The parent's side -------------------------------------------------------- */

@@ -4,16 +4,21 @@
  * to libenq that exists: named objects, modes, no server.
  *
  * As an expert would set it up: the lock subsystem alone, its region in
- * memory (/dev/shm), handles of one thread each, no deadlock detector that
- * would run at each conflict, and room and hash buckets for all that will be
- * held from the start.
+ * memory (/dev/shm), handles of one thread each but where threads wait in a
+ * queue, and room and hash buckets for all that will be held from the start.
+ *
+ * `bdb` has no deadlock detector that would run at each conflict, `bdb-detect`
+ * has one, as libenq always searches. Who asks has the lowest priority in it,
+ * and is the one that is rejected, as in libenq.
  */
+#include "load/queue.h"
 #include "peers/peer.h"
 
 #if __has_include(<db.h>)
 
 #include <db.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/statvfs.h>
 
 /*
@@ -29,6 +34,7 @@ enum {
     MUTEXES_EACH = 8, /* of a process */
     LOCK_BYTES_MAX = 500,
     FIXED_BYTES_MAX = 16 << 20,
+    DETECT_MOST = 1000,
 };
 
 #define PLACE "/dev/shm"
@@ -38,15 +44,27 @@ struct mine {
     u_int32_t locker;
     db_lockmode_t mode;
     DB_LOCK lock;
+    uint64_t waited; /* requests, before those of the queue */
     struct peer_key key;
     DBT object;
 };
+
+/* Do threads wait, each a locker of its own, on one handle? */
+static bool has_threads(const struct trial *t)
+{
+    return t->scenario->work == WORK_QUEUE || t->scenario->work == WORK_SEARCH;
+}
+
+static u_int32_t threads(const struct trial *t)
+{
+    return has_threads(t) ? (u_int32_t)t->count : 0;
+}
 
 /* A quarter more than is held, so that no partition has to ask another for
    more; where memory is measured, what is held and little more. */
 static u_int32_t room(const struct trial *t)
 {
-    u_int32_t n = (u_int32_t)t->held + SPARE;
+    u_int32_t n = (u_int32_t)t->held + threads(t) + SPARE;
 
     return t->scenario->work == WORK_WEIGH ? n : n + n / 4;
 }
@@ -62,24 +80,34 @@ static const char *declines(const struct trial *t)
     return NULL;
 }
 
+/* 10,000 take minutes to leave the queue: a look at all for each. */
+static const char *declines_detect(const struct trial *t)
+{
+    if (t->scenario->work == WORK_QUEUE && t->count > DETECT_MOST)
+        return "its detector takes milliseconds for each hand-over";
+    return declines(t);
+}
+
 /* Not in other trials: of which some weigh the region. */
 static int make_room_for_many(DB_ENV *env, const struct trial *t)
 {
-    int rc = env->mutex_set_increment(env, MUTEXES_EACH * t->procs);
+    u_int32_t n = t->procs + threads(t);
+    int rc = env->mutex_set_increment(env, MUTEXES_EACH * n);
 
-    return rc == 0 ? env->set_memory_init(env, DB_MEM_LOCKER, t->procs + SPARE)
-                   : rc;
+    return rc == 0 ? env->set_memory_init(env, DB_MEM_LOCKER, n + SPARE) : rc;
 }
 
-static int configure(DB_ENV *env, const struct trial *t)
+static int configure(DB_ENV *env, const struct trial *t, u_int32_t detect)
 {
     u_int32_t n = room(t);
     bool sparing = t->scenario->work == WORK_WEIGH;
 
     int rc = env->set_lk_partitions(env, PARTITIONS);
+    if (rc == 0 && detect != DB_LOCK_NORUN)
+        rc = env->set_lk_detect(env, detect);
     if (rc == 0)
         rc = env->mutex_set_align(env, MUTEX_ALIGN);
-    if (rc == 0 && t->scenario->work == WORK_POOL)
+    if (rc == 0 && (t->scenario->work == WORK_POOL || has_threads(t)))
         rc = make_room_for_many(env, t);
     if (rc == 0)
         rc = env->set_lk_tablesize(env, sparing ? n : 2 * n);
@@ -88,48 +116,54 @@ static int configure(DB_ENV *env, const struct trial *t)
     return rc == 0 ? env->set_memory_init(env, DB_MEM_LOCKOBJECT, n) : rc;
 }
 
-/* @t  the trial that a new region is for; NULL: to join it. */
-static int env_open(DB_ENV **out, const struct peer_dir *dir,
-    const struct trial *t)
+static int env_open(DB_ENV *env, const struct peer_dir *dir,
+    const struct trial *t, u_int32_t flags)
 {
-    int rc = db_env_create(out, 0);
-
-    if (rc != 0)
-        return rc;
-    if (t != NULL)
-        rc = configure(*out, t);
-    if (rc == 0)
-        rc = (*out)->open(*out, dir->path,
-            t != NULL ? DB_CREATE | DB_INIT_LOCK : 0, 0600);
-    if (rc == 0)
-        return 0;
-    (*out)->close(*out, 0);
-    *out = NULL;
-    return rc;
+    if (has_threads(t))
+        flags |= DB_THREAD;
+    return env->open(env, dir->path, flags, 0600);
 }
 
 /* A handle does not survive a fork: this one only makes the region. Berkeley
    DB's own results are negative, and are no errno. */
-static int region_new(const struct peer_dir *dir, const struct trial *t)
+static int region_new(const struct peer_dir *dir, const struct trial *t,
+    u_int32_t detect)
 {
     DB_ENV *env;
-    int rc = env_open(&env, dir, t);
+    int rc = db_env_create(&env, 0);
 
-    if (rc == 0)
-        rc = env->close(env, 0);
+    if (rc == 0) {
+        rc = configure(env, t, detect);
+        if (rc == 0)
+            rc = env_open(env, dir, t, DB_CREATE | DB_INIT_LOCK);
+        int closed = env->close(env, 0);
+        rc = rc == 0 ? closed : rc;
+    }
     return rc < 0 ? EIO : rc;
 }
 
-static int arena_open(const struct trial *t, void **arena)
+static int arena_new(const struct trial *t, void **arena, u_int32_t detect)
 {
     int rc = peer_dir_open(arena, PLACE, "bdb");
 
     if (rc != 0)
         return rc;
-    rc = region_new(*arena, t);
+    rc = region_new(*arena, t, detect);
     if (rc != 0)
         peer_dir_close(t, *arena);
     return rc;
+}
+
+static int arena_open(const struct trial *t, void **arena)
+{
+    return arena_new(t, arena, DB_LOCK_NORUN);
+}
+
+static int arena_open_detect(const struct trial *t, void **arena)
+{
+    bool later = t->scenario->work == WORK_SEARCH; /* when all wait */
+
+    return arena_new(t, arena, later ? DB_LOCK_NORUN : DB_LOCK_DEFAULT);
 }
 
 static int db_failed(struct seat *s, const char *call, int rc)
@@ -143,7 +177,9 @@ static int attach(struct seat *s)
 
     if (m == NULL)
         return -1;
-    int rc = env_open(&m->env, s->arena, NULL);
+    int rc = db_env_create(&m->env, 0);
+    if (rc == 0)
+        rc = env_open(m->env, s->arena, s->trial, 0);
     if (rc == 0)
         rc = m->env->lock_id(m->env, &m->locker);
     if (rc != 0)
@@ -246,6 +282,115 @@ static int weigh_empty(struct seat *s)
     return peer_time_attach(s, attach, detach);
 }
 
+/* --- a queue --- */
+
+static int queue_join(struct seat *s)
+{
+    const struct mine *of_all = s->mine;
+    struct mine *m = peer_mine_new(s, sizeof(*m));
+
+    if (m == NULL)
+        return -1;
+    *m = *of_all;
+    m->object.data = m->key.text;
+    int rc = m->env->lock_id(m->env, &m->locker);
+    return rc == 0 ? 0 : db_failed(s, "lock_id", rc);
+}
+
+static void queue_leave(struct seat *s)
+{
+    struct mine *m = s->mine;
+
+    m->env->lock_id_free(m->env, m->locker);
+    peer_mine_free(s);
+}
+
+static int queue_waiting(struct seat *s, uint64_t *n)
+{
+    struct mine *m = s->mine;
+    DB_LOCK_STAT *stat;
+    int rc = m->env->lock_stat(m->env, &stat, 0);
+
+    if (rc != 0)
+        return db_failed(s, "lock_stat", rc);
+    *n = stat->st_lock_wait - m->waited;
+    free(stat);
+    return 0;
+}
+
+static const struct queue_calls calls = {
+    .join = queue_join,
+    .take = take_guarded,
+    .give = give,
+    .leave = queue_leave,
+    .waiting = queue_waiting,
+};
+
+/* Those that wait from now on are counted. */
+static int take_first(struct seat *s)
+{
+    struct mine *m = s->mine;
+    uint64_t waited;
+
+    m->waited = 0;
+    if (take(s) != 0 || queue_waiting(s, &waited) != 0)
+        return -1;
+    m->waited = waited;
+    return 0;
+}
+
+PEER_QUEUE(calls, take_first, give)
+
+/* --- a deadlock --- */
+
+/* The first thread has what the worker will ask for. */
+static int search_join(struct seat *s)
+{
+    if (queue_join(s) != 0)
+        return -1;
+    if (s->index > 0)
+        return 0;
+    choose(s, 1);
+    int rc = take(s);
+    choose(s, 0);
+    return rc;
+}
+
+static int prepare_search(struct seat *s)
+{
+    static const struct queue_calls calls_search = {
+        .join = search_join,
+        .take = take_guarded,
+        .give = give,
+        .leave = queue_leave,
+        .waiting = queue_waiting,
+    };
+    struct mine *m = s->mine;
+
+    int rc = m->env->set_lk_priority(m->env, m->locker, 0);
+    if (rc != 0)
+        return db_failed(s, "set_lk_priority", rc);
+    if (take(s) != 0 ||
+        queue_fill(s, &calls_search, (unsigned)s->trial->count) != 0)
+        return -1;
+    choose(s, 1);
+    rc = m->env->set_lk_detect(m->env, DB_LOCK_DEFAULT);
+    return rc == 0 ? 0 : db_failed(s, "set_lk_detect", rc);
+}
+
+static int search_once(struct seat *s)
+{
+    struct mine *m = s->mine;
+    DB_LOCK lock;
+    int rc = m->env->lock_get(m->env, m->locker, 0, &m->object, m->mode, &lock);
+
+    return rc == DB_LOCK_DEADLOCK
+        ? 0
+        : db_failed(s, "lock_get (that would deadlock)", rc);
+}
+
+PEER_EACH(search_batch, search_once)
+
 #endif
 
 const struct subject subject_bdb = {
@@ -255,7 +400,23 @@ const struct subject subject_bdb = {
     .declines = declines,
     SUBJECT_CALLS(arena_open, peer_dir_close, attach, detach),
     .acts = {PEER_ACT_PAIR, PEER_ACT_FIGHT, PEER_ACT_CUMULATE, PEER_ACT_SHARE,
-        PEER_ACT_REFUSE, PEER_ACT_RANDOM, PEER_ACT_MEMORY, PEER_ACT_POOL},
+        PEER_ACT_REFUSE, PEER_ACT_RANDOM, PEER_ACT_MEMORY, PEER_ACT_POOL,
+        PEER_ACT_QUEUE},
+#else
+    .missing = peer_missing,
+#endif
+};
+
+const struct subject subject_bdb_detect = {
+    .name = "bdb-detect",
+    .what = "the same with its deadlock detector at each conflict",
+#if __has_include(<db.h>)
+    .declines = declines_detect,
+    SUBJECT_CALLS(arena_open_detect, peer_dir_close, attach, detach),
+    .acts = {PEER_ACT_QUEUE,
+        [WORK_SEARCH] = {.prepare = prepare_search,
+            ACT_PAIRS(search_batch, search_once, NULL),
+            .base = refuse_batch}},
 #else
     .missing = peer_missing,
 #endif

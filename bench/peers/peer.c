@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <ftw.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -67,7 +68,7 @@ int peer_hold_victim(struct seat *s,
 
 /* --- when we are killed --- */
 
-enum { LAST_NS = 50000000 };
+enum { LAST_NS = 50000000, REMOVE_TRIES = 100, DEPTH_MAX = 16 };
 
 static _Noreturn void janitor_run(pid_t parent, void (*clean)(void *arg),
     void *arg)
@@ -124,16 +125,26 @@ static uint64_t each_file(const char *path,
     return sum;
 }
 
-static uint64_t remove_file(int dir, const char *name)
+static int remove_one(const char *path, const struct stat *st, int type,
+    struct FTW *at)
 {
-    unlinkat(dir, name, 0);
+    (void)st;
+    (void)type;
+    (void)at;
+    remove(path);
     return 0;
 }
 
+/* A server that is about to end may still write into it. */
 static void remove_dir(void *path)
 {
-    each_file(path, remove_file);
-    rmdir(path);
+    const struct timespec pause = {.tv_nsec = LAST_NS};
+
+    for (int tries = 0; tries < REMOVE_TRIES; tries++) {
+        if (nftw(path, remove_one, DEPTH_MAX, FTW_DEPTH | FTW_PHYS) != 0)
+            return; /* it is gone */
+        nanosleep(&pause, NULL);
+    }
 }
 
 int peer_dir_new(struct peer_dir *d, const char *parent, const char *peer)
@@ -178,6 +189,36 @@ void peer_dir_close(const struct trial *t, void *arena)
     (void)t;
     peer_dir_remove(arena);
     free(arena);
+}
+
+int peer_server_open(const struct trial *t, void **arena, size_t bytes,
+    const char *peer, int (*begin)(void *arena, const struct trial *t))
+{
+    struct peer_server *own = calloc(1, bytes);
+
+    if (own == NULL)
+        return ENOMEM;
+    int rc = peer_dir_new(&own->dir, "/tmp", peer);
+    if (rc != 0) {
+        free(own);
+        return rc;
+    }
+    rc = begin(own, t);
+    if (rc == 0)
+        *arena = own;
+    else
+        peer_server_close(t, own);
+    return rc;
+}
+
+void peer_server_close(const struct trial *t, void *arena)
+{
+    struct peer_server *own = arena;
+
+    (void)t;
+    server_end(&own->server);
+    peer_dir_remove(&own->dir);
+    free(own);
 }
 
 uint64_t peer_dir_bytes(const struct peer_dir *d)

@@ -5,7 +5,7 @@
 #ifndef BENCH_PEERS_PEER_H
 #define BENCH_PEERS_PEER_H
 
-#include "harness/bench.h"
+#include "load/server.h"
 
 #include <string.h>
 #include <sys/types.h>
@@ -100,6 +100,21 @@ static inline uint32_t peer_random(struct seat *s)
         return take(s);                                                        \
     }
 
+/* A queue of threads: @calls are theirs, @take and @give the worker's. */
+#define PEER_QUEUE(calls, take, give)                                          \
+    static int queue_arrange(struct seat *s, bool base)                        \
+    {                                                                          \
+        (void)base;                                                            \
+        if (take(s) != 0)                                                      \
+            return -1;                                                         \
+        return queue_fill(s, &calls, (unsigned)s->trial->count + 1);           \
+    }                                                                          \
+                                                                               \
+    static int hand_over(struct seat *s)                                       \
+    {                                                                          \
+        return queue_run(s, give);                                             \
+    }
+
 /* A row of a peer's acts each, of functions that have these names. */
 #define PEER_ACT_PAIR [WORK_PAIR] = {ACT_PAIRS(pair_batch, take, give)}
 #define PEER_ACT_FIGHT                                                         \
@@ -118,6 +133,9 @@ static inline uint32_t peer_random(struct seat *s)
     [WORK_DEATH] = {.acquire = take, .release = give, .hold = hold}
 #define PEER_ACT_MEMORY                                                        \
     [WORK_WEIGH] = {.weigh = weigh}, [WORK_ATTACH] = {.weigh = weigh_empty}
+
+#define PEER_ACT_QUEUE                                                         \
+    [WORK_QUEUE] = {.arrange = queue_arrange, .aside = hand_over}
 
 void peer_key_init(struct peer_key *k, uint32_t number);
 
@@ -153,11 +171,21 @@ struct peer_dir {
 
 /* Returns 0 or an errno, with nothing to remove. */
 int peer_dir_new(struct peer_dir *d, const char *parent, const char *peer);
-void peer_dir_remove(struct peer_dir *d); /* with the files in it */
+void peer_dir_remove(struct peer_dir *d); /* with all that is in it */
 
 /* The same as the whole arena of a subject. */
 int peer_dir_open(void **arena, const char *parent, const char *peer);
 void peer_dir_close(const struct trial *t, void *arena);
+
+/* What an arena begins with that is a server in a directory of its own; @begin
+   starts it, and returns 0 or an errno. */
+struct peer_server {
+    struct peer_dir dir;
+    struct server server;
+};
+int peer_server_open(const struct trial *t, void **arena, size_t bytes,
+    const char *peer, int (*begin)(void *arena, const struct trial *t));
+void peer_server_close(const struct trial *t, void *arena);
 
 /* What the files in it take of the memory that they lie in. */
 uint64_t peer_dir_bytes(const struct peer_dir *d);

@@ -6,7 +6,9 @@
  * A waiter polls, since Redis has no queue: it tries again each 100 ms,
  * the default of redis-py's Lock; the defaults of other libraries lie around
  * it. One that tries again at once gets the lock sooner, and costs the server a
- * request each time.
+ * request each time. Where many wait and each hand-over counts, the lock is the
+ * one element of a list instead: BLPOP takes it, or waits in the order of
+ * arrival, and RPUSH gives it back. Nothing ends it when its holder dies.
  *
  * The server is our own, on a socket in a directory of its own, without a
  * port and without persistence; it is not pinned, the scheduler knows better.
@@ -14,6 +16,7 @@
  * of the server or pipelining do not help a client that needs the answer.
  */
 #include "load/load.h"
+#include "load/queue.h"
 #include "peers/peer.h"
 
 #if __has_include(<hiredis/hiredis.h>)
@@ -29,15 +32,15 @@
 enum {
     POLL_MS = 100,
     SLICE_MS = 5,
+    CLIENTS = 10000, /* its own default; and those that wait */
     PIPELINE = 1000, /* requests under way while many locks are taken */
     TOKEN_BYTES = 24,
     SHA_BYTES = 41,
 };
 
 struct arena {
-    struct peer_dir dir;
+    struct peer_server own;
     char socket[PEER_DIR_BYTES + 8];
-    struct server server;
 };
 
 struct mine {
@@ -78,49 +81,30 @@ static bool answers(const void *arena)
     return well;
 }
 
-static int server_begin(struct arena *a, bool tcp)
-{
-    char *argv[] = {SERVER, "--port", a->server.port, "--bind", SERVER_HOST,
-        "--unixsocket", a->socket, "--unixsocketperm", "700", "--dir",
-        a->dir.path, "--save", "", "--appendonly", "no", "--daemonize", "no",
-        NULL};
-    int rc = 0;
-
-    snprintf(a->socket, sizeof(a->socket), "%s/socket", a->dir.path);
-    snprintf(a->server.path, sizeof(a->server.path), "%s", a->socket);
-    strcpy(a->server.port, "0");
-    if (tcp)
-        rc = server_pick_port(&a->server);
-    return rc == 0 ? server_start(&a->server, argv, answers, a) : rc;
-}
-
-static void arena_close(const struct trial *t, void *arena)
+static int begin(void *arena, const struct trial *t)
 {
     struct arena *a = arena;
+    struct server *server = &a->own.server;
+    char most[16];
+    char *argv[] = {SERVER, "--port", server->port, "--bind", SERVER_HOST,
+        "--unixsocket", a->socket, "--unixsocketperm", "700", "--dir",
+        a->own.dir.path, "--save", "", "--appendonly", "no", "--daemonize",
+        "no", "--maxclients", most, NULL};
+    int rc = 0;
 
-    (void)t;
-    server_end(&a->server);
-    peer_dir_remove(&a->dir);
-    free(a);
+    snprintf(most, sizeof(most), "%u", CLIENTS + (unsigned)t->count);
+
+    snprintf(a->socket, sizeof(a->socket), "%s/socket", a->own.dir.path);
+    snprintf(server->path, sizeof(server->path), "%s", a->socket);
+    strcpy(server->port, "0");
+    if (t->scenario->work == WORK_REMOTE)
+        rc = server_pick_port(server);
+    return rc == 0 ? server_start(server, argv, answers, a) : rc;
 }
 
 static int arena_open(const struct trial *t, void **arena)
 {
-    struct arena *a = calloc(1, sizeof(*a));
-
-    if (a == NULL)
-        return ENOMEM;
-    int rc = peer_dir_new(&a->dir, "/tmp", "redis");
-    if (rc != 0) {
-        free(a);
-        return rc;
-    }
-    rc = server_begin(a, t->scenario->work == WORK_REMOTE);
-    if (rc == 0)
-        *arena = a;
-    else
-        arena_close(t, a);
-    return rc;
+    return peer_server_open(t, arena, sizeof(struct arena), "redis", begin);
 }
 
 /* --- a client --- */
@@ -147,6 +131,22 @@ static redisReply *ask(struct seat *s, int argc, const char **argv)
     return redisCommandArgv(m->link, argc, argv, NULL);
 }
 
+static int connect_server(struct seat *s)
+{
+    const struct arena *a = s->arena;
+    struct mine *m = s->mine;
+
+    m->link = redisConnectUnix(a->socket);
+    while (m->link != NULL && m->link->err == REDIS_ERR_IO && errno == EAGAIN) {
+        redisFree(m->link); /* too many come at once */
+        pause_ms(1);
+        m->link = redisConnectUnix(a->socket);
+    }
+    return m->link == NULL || m->link->err != 0
+        ? redis_failed(s, "connect", NULL)
+        : 0;
+}
+
 static int load_script(struct seat *s)
 {
     static const char script[] = "if redis.call('get', KEYS[1]) == ARGV[1] "
@@ -165,16 +165,12 @@ static int load_script(struct seat *s)
 
 static int attach(struct seat *s)
 {
-    const struct arena *a = s->arena;
     struct mine *m = peer_mine_new(s, sizeof(*m));
 
     if (m == NULL)
         return -1;
     peer_key_init(&m->key, peer_number(s));
-    m->link = redisConnectUnix(a->socket);
-    if (m->link == NULL || m->link->err != 0)
-        return redis_failed(s, "connect", NULL);
-    return load_script(s);
+    return connect_server(s) == 0 ? load_script(s) : -1;
 }
 
 static void detach(struct seat *s)
@@ -366,20 +362,27 @@ static int hold_many(struct seat *s)
     return collect(s, asked);
 }
 
-/* What the server says that its allocator has given out. */
-static int used_memory(struct seat *s, uint64_t *bytes)
+/* A number of what the server says about itself. */
+static int info(struct seat *s, const char *section, const char *name,
+    uint64_t *value)
 {
-    const char *argv[] = {"INFO", "memory"};
+    const char *argv[] = {"INFO", section};
     redisReply *reply = ask(s, 2, argv);
     const char *line = NULL;
 
     if (reply != NULL && reply->type == REDIS_REPLY_STRING)
-        line = strstr(reply->str, "used_memory:");
+        line = strstr(reply->str, name);
     if (line == NULL)
-        return redis_failed(s, "INFO memory", reply);
-    *bytes = strtoull(line + sizeof("used_memory:") - 1, NULL, 10);
+        return redis_failed(s, "INFO", reply);
+    *value = strtoull(line + strlen(name), NULL, 10);
     freeReplyObject(reply);
     return 0;
+}
+
+/* What its allocator has given out. */
+static int used_memory(struct seat *s, uint64_t *bytes)
+{
+    return info(s, "memory", "used_memory:", bytes);
 }
 
 static int weigh(struct seat *s)
@@ -410,7 +413,7 @@ static int prepare_remote(struct seat *s, struct load_dialect d)
     const struct arena *a = s->arena;
     struct mine *m = s->mine;
 
-    m->load = load_new(s, &a->server, &d);
+    m->load = load_new(s, &a->own.server, &d);
     return m->load == NULL ? -1 : 0;
 }
 
@@ -434,9 +437,74 @@ static int remote_batch(struct seat *s, uint32_t n)
     return load_run(s, m->load);
 }
 
+/* --- a queue --- */
+
+static int token_push(struct seat *s)
+{
+    const struct mine *m = s->mine;
+    const char *argv[] = {"RPUSH", m->key.text, "free"};
+    redisReply *reply = ask(s, 3, argv);
+
+    if (reply == NULL || reply->type != REDIS_REPLY_INTEGER)
+        return redis_failed(s, "RPUSH", reply);
+    freeReplyObject(reply);
+    return 0;
+}
+
+static int token_pop(struct seat *s)
+{
+    const struct mine *m = s->mine;
+    const char *argv[] = {"BLPOP", m->key.text, "0"};
+    redisReply *reply = ask(s, 3, argv);
+
+    if (reply == NULL || reply->type != REDIS_REPLY_ARRAY)
+        return redis_failed(s, "BLPOP", reply);
+    freeReplyObject(reply);
+    return 0;
+}
+
+PEER_GUARDED(token_pop_guarded, token_pop)
+
+static int queue_join(struct seat *s)
+{
+    const struct mine *of_all = s->mine;
+    struct mine *m = peer_mine_new(s, sizeof(*m));
+
+    if (m == NULL)
+        return -1;
+    m->key = of_all->key;
+    return connect_server(s);
+}
+
+static int queue_waiting(struct seat *s, uint64_t *n)
+{
+    return info(s, "clients", "blocked_clients:", n);
+}
+
+static int queue_prepare(struct seat *s)
+{
+    server_raise_files();
+    return token_push(s);
+}
+
+static const struct queue_calls calls = {
+    .join = queue_join,
+    .take = token_pop_guarded,
+    .give = token_push,
+    .leave = detach,
+    .waiting = queue_waiting,
+};
+
+PEER_QUEUE(calls, token_pop, token_push)
+
+static const char *declines(const struct trial *t)
+{
+    return t->scenario->work == WORK_QUEUE ? server_few_files(t->count) : NULL;
+}
+
 /* What both subjects have, there or not. */
 #define BOTH                                                                   \
-    .missing = missing, .open = arena_open, .close = arena_close,              \
+    .missing = missing, .open = arena_open, .close = peer_server_close,        \
     .attach = attach, .detach = detach
 
 #else
@@ -458,9 +526,10 @@ const struct subject subject_redis_del = {
 const struct subject subject_redis = {
     .name = "redis",
     .what = "Redis, SET NX PX and a script to release, over a unix socket, or "
-            "TCP",
+            "TCP; BLPOP of a token where many wait",
     BOTH,
 #if __has_include(<hiredis/hiredis.h>)
+    .declines = declines,
     .acts =
         {
             PEER_ACT_PAIR,
@@ -471,6 +540,9 @@ const struct subject subject_redis = {
             PEER_ACT_RANDOM,
             PEER_ACT_MEMORY,
             [WORK_REMOTE] = {.prepare = prepare_safe, .batch = remote_batch},
+            [WORK_QUEUE] = {.prepare = queue_prepare,
+                .arrange = queue_arrange,
+                .aside = hand_over},
         },
 #endif
 };

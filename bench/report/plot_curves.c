@@ -44,6 +44,10 @@ static const struct wanted panels[] = {
         "ns a pair, all together; processes, each on keys of its own"},
     {"scale-generic", "A pair against the number of '@' locks of its name",
         "ns a pair; '@' locks held elsewhere that do not overlap"},
+    {"scale-apart", "A pair against the '@' locks of another name",
+        "ns a pair; '@' locks of another name"},
+    {"scale-remote", "A pair over TCP against the connections",
+        "ns a pair, all together; connections, one request at a time on each"},
 };
 
 struct axes {

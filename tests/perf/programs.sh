@@ -73,8 +73,8 @@ bench_runs() {
         <"$tmp/out" 2>"$tmp/err"
     verdict "each line of --json is an object" $?
     rows=$(grep -c '"subject":"enq",' "$tmp/out")
-    [ "$rows" -eq 65 ]
-    verdict "enq has a line in each of 65 trials and scales ($rows)" $?
+    [ "$rows" -eq 67 ]
+    verdict "enq has a line in each of 67 trials and scales ($rows)" $?
     "$bin/enq-bench" --list | sed '/^$/,$d; s/ .*//' >"$tmp/names"
     while read -r name; do
         grep -q "\"subject\":\"enq\",\"scenario\":\"$name\"" "$tmp/out"
@@ -220,6 +220,31 @@ long_queue() {
     verdict "and it goes from one to the next within 5 ms (${ns:-none} ns)" $?
 }
 
+# A server of a peer, in a directory of its own, which it writes into.
+peer_server() { # subject, the name of its directory, its program
+    if "$bin/enq-bench" --list | grep -q "^$1 .*not installed"; then
+        skip "a queue of $1: not installed (make bench-peers)"
+        return
+    fi
+    start enq-bench --json --rounds 1 --seconds 0.05 --subject "$1" \
+        --scenario scale-waiters --count 4
+    wait $pid
+    grep -q "\"subject\":\"$1\".*\"waiters\":4.*\"ns_per_handover\":[1-9]" \
+        "$tmp/out"
+    verdict "$1 hands a lock from one to the next of 4 that wait" $?
+    start enq-bench --scenario scale-waiters --subject "$1" --count 4 --seconds 9
+    await pgrep -f "^$3.*enq-bench-$pid-$2-"
+    kill -KILL $pid
+    wait $pid 2>/dev/null
+    await no_trace_of "$pid-$2"
+    verdict "its server and its directory go also when we are killed" $?
+}
+
+no_trace_of() {
+    ! pgrep -f "enq-bench-$1-" >/dev/null &&
+        [ -z "$(find /tmp -maxdepth 1 -name "enq-bench-$1-*")" ]
+}
+
 # The exponent is 0 where nothing grows, and 1 where all of it does.
 growth() {
     start enq-bench --growth --json --rounds 1 --seconds 0.01 --subject enq \
@@ -319,6 +344,8 @@ bench_runs
 bench_misses
 bridge_rows
 long_queue
+peer_server redis redis redis-server
+peer_server postgresql pg postgres
 growth
 bench_keeps
 demo_runs
