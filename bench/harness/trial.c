@@ -164,6 +164,20 @@ static void note_hist(struct crew *c, struct figures *f)
         hist_merge(&f->hist, &crew_slot(c, i)->hist);
 }
 
+/* The holder's own time is not the waiters'. It looks at the clock until its
+   time is over, so that it burns at most what it was told to hold. */
+static void note_cpu(struct crew *c, struct figures *f, unsigned round)
+{
+    struct sum sum = sum_up(c);
+    double held = (double)sum.pairs * (double)c->trial->hold_ns;
+    double waited = (double)sum.cpu > held ? (double)sum.cpu - held : 0;
+
+    if (sum.end > sum.begin)
+        f->cpu_share[round] = waited / (double)(sum.end - sum.begin);
+    if (sum.handovers > 0)
+        f->cpu_each[round] = waited / (double)sum.handovers;
+}
+
 /* Does the work fill the histogram in its rate passes? */
 static bool times_itself(enum work w)
 {
@@ -182,23 +196,11 @@ static void note_rate(struct crew *c, struct figures *f, unsigned round)
             (double)(sum.end - sum.begin) / (double)sum.handovers;
     if (times_itself(c->trial->scenario->work))
         note_hist(c, f);
+    if (c->trial->scenario->work == WORK_QUEUE)
+        note_cpu(c, f, round);
     if (c->trial->scenario->work == WORK_REMOTE && sum.pairs > 0)
         f->server[round] = (double)sum.cpu / (double)sum.pairs;
     f->rounds = round + 1;
-}
-
-/* The holder's own time is not the waiters'. It looks at the clock until its
-   time is over, so that it burns at most what it was told to hold. */
-static void note_cpu(struct crew *c, struct figures *f, unsigned round)
-{
-    struct sum sum = sum_up(c);
-    double held = (double)sum.pairs * (double)c->trial->hold_ns;
-    double waited = (double)sum.cpu > held ? (double)sum.cpu - held : 0;
-
-    if (sum.end > sum.begin)
-        f->cpu_share[round] = waited / (double)(sum.end - sum.begin);
-    if (sum.handovers > 0)
-        f->cpu_each[round] = waited / (double)sum.handovers;
 }
 
 /* A crew of one has gone to sleep with what it has. */

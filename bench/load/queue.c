@@ -3,6 +3,8 @@
  */
 #include "load/queue.h"
 
+#include "harness/crew.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -44,8 +46,10 @@ static void note_grant(struct seat *s)
         slot->handovers++;
     }
     slot->pairs++;
-    if (over(s))
+    if (over(s)) {
         slot->end_ns = now;
+        slot->cpu_ns = crew_cpu_ns() - slot->cpu_ns;
+    }
 }
 
 static int one_pair(struct queue *q, struct seat *s)
@@ -134,6 +138,7 @@ int queue_run(struct seat *s, int (*give)(struct seat *s))
     struct queue *q = queue;
 
     s->guard->last = UINT32_MAX; /* the worker's own is a hand-over, too */
+    s->slot->cpu_ns = crew_cpu_ns();
     s->guard->released_ns = now_ns();
     if (give(s) != 0)
         return -1;
