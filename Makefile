@@ -207,6 +207,7 @@ $(BUILD)/$(1)/bench/report/machine.o: more_flags = \
     -DENQ_CFLAGS='"$$(strip $$(flags_$(1)) $$(lib_$(1)) $$(CFLAGS))"'
 $(call in,$(1),$(units)): %: %.o
 $(call in,$(1),$(units)): more = $$(shell pkg-config --libs check)
+$(BUILD)/$(1)/tests/unit/check_answers: more += -Wl,--wrap=calloc
 $(BUILD)/$(1)/tests/unit/check_attach: more += -Wl,--wrap=fcntl,--wrap=fstatat,--wrap=open
 $(BUILD)/$(1)/tests/unit/check_deadlock: more += -Wl,--wrap=realloc
 $(BUILD)/$(1)/tests/unit/check_remote_suspect: more += -Wl,--wrap=malloc

@@ -292,6 +292,13 @@ int acquisition_failed(struct acquisition *c, int rc)
     return rc;
 }
 
+int acquisition_fault(int rc, struct enq_grant *grants, size_t n)
+{
+    for (size_t i = 0; grants != NULL && i < n && i < ENQ_SET_MAX; i++)
+        grants[i].blocker.owner[0] = '\0';
+    return rc;
+}
+
 /* --- retries --- */
 
 int64_t acquisition_first_step_ms(const struct enq_req *req)

@@ -198,6 +198,11 @@ void acquisition_count(struct thread *t, int rc);
 /* Whom the answer does not tell of is not named; counts it. Returns `rc`. */
 int acquisition_failed(struct acquisition *c, int rc);
 
+/* It was not asked, or there was no answer: nobody is in the way, and what the
+   caller has may name somebody from before. Returns `rc`.
+   @grants  as the caller gave them: perhaps NULL, perhaps too many */
+int acquisition_fault(int rc, struct enq_grant *grants, size_t n);
+
 HOT int refuse(int rc, const struct ask *ask, const struct enq_blocker *b)
 {
     struct refusal *r = why_later(refusal_words);

@@ -58,6 +58,12 @@ static int check_pointer(int rc, const void *pointer, const char *what)
         : why(-EINVAL, "the pointer for the %s is NULL", what);
 }
 
+/* Of several, as many as a set may have. */
+static int without_blocker(int rc, struct enq_grant *grants, size_t n)
+{
+    return likely(rc >= 0) ? rc : acquisition_fault(rc, grants, n);
+}
+
 /* --- locks are asked for --- */
 
 ENQ_API int enq_lock(struct enq *e, const struct enq_req *req,
@@ -67,8 +73,10 @@ ENQ_API int enq_lock(struct enq *e, const struct enq_req *req,
     int rc = attachment_enter(e, &c.t);
 
     if (unlikely(rc != 0))
-        return rc == ATTACHMENT_REMOTE ? forward_lock(e, req, grant, &c.retries)
-                                       : rc;
+        return without_blocker(rc == ATTACHMENT_REMOTE
+                ? forward_lock(e, req, grant, &c.retries)
+                : rc,
+            grant, 1);
     c.e = e;
     return lock_with_arguments(&c, req, grant);
 }
@@ -79,10 +87,11 @@ ENQ_API int enq_lock_set(struct enq *e, const struct enq_req *const *reqs,
     struct thread *t;
     int rc = attachment_enter(e, &t);
 
-    if (unlikely(rc != 0))
-        return rc == ATTACHMENT_REMOTE ? forward_lock_set(e, reqs, n, grants)
-                                       : rc;
-    return local_lock_set(e, t, reqs, n, grants);
+    if (rc == ATTACHMENT_REMOTE)
+        rc = forward_lock_set(e, reqs, n, grants);
+    else if (likely(rc == 0))
+        rc = local_lock_set(e, t, reqs, n, grants);
+    return without_blocker(rc, grants, n);
 }
 
 static int check_retries(const struct enq_req *req)
@@ -105,46 +114,48 @@ ENQ_API int enq_start(struct enq *e, const struct enq_req *req,
     struct thread *t;
     int rc = enter(e, &t);
 
+    if (ticket != NULL)
+        *ticket = 0;
     if (rc == 0)
         rc = lock_copy_request(&req, &copy);
     if (rc == 0 && (grant == NULL || ticket == NULL))
         rc = why(-EINVAL, "the pointer for the grant or the ticket is NULL");
     if (rc == 0)
         rc = check_retries(req);
-    if (rc != 0)
-        return rc;
-    *ticket = 0;
-    if (!may_wait(req))
+    if (rc == 0 && !may_wait(req))
         return enq_lock(e, req, grant);
-    return is_remote(e) ? forward_start(e, req, grant, ticket)
-                        : start_request(e, t, req, grant, ticket);
+    if (rc == 0)
+        rc = is_remote(e) ? forward_start(e, req, grant, ticket)
+                          : start_request(e, t, req, grant, ticket);
+    return without_blocker(rc, grant, 1);
 }
 
 ENQ_API int enq_start_set(struct enq *e, const struct enq_req *const *reqs,
     size_t n, struct enq_grant *grants, uint64_t *ticket)
 {
-    const struct enq_req *first;
+    const struct enq_req *first = NULL;
     struct enq_req copy;
     struct thread *t;
     int rc = enter(e, &t);
 
+    if (ticket != NULL)
+        *ticket = 0;
     if (rc == 0)
         rc = lock_set_check(reqs, n, grants);
     if (rc == 0 && (grants == NULL || ticket == NULL))
         rc = why(-EINVAL, "the pointer for the grants or the ticket is NULL");
-    if (rc != 0)
-        return rc;
-    first = reqs[0];
-    rc = lock_copy_request(&first, &copy);
+    if (rc == 0) {
+        first = reqs[0];
+        rc = lock_copy_request(&first, &copy);
+    }
     if (rc == 0)
         rc = check_retries(first);
-    if (rc != 0)
-        return rc;
-    *ticket = 0;
-    if (!may_wait(first))
+    if (rc == 0 && !may_wait(first))
         return enq_lock_set(e, reqs, n, grants);
-    return is_remote(e) ? forward_start_set(e, reqs, n, grants, ticket)
-                        : local_start_set(e, t, reqs, n, grants, ticket);
+    if (rc == 0)
+        rc = is_remote(e) ? forward_start_set(e, reqs, n, grants, ticket)
+                          : local_start_set(e, t, reqs, n, grants, ticket);
+    return without_blocker(rc, grants, n);
 }
 
 ENQ_API int enq_cancel(struct enq *e, uint64_t ticket)
@@ -229,10 +240,10 @@ ENQ_API int enq_promote(struct enq *e, enq_handle handle, uint64_t token,
     struct thread *t;
     int rc = enter(e, &t);
 
-    if (rc != 0)
-        return rc;
     if (grant == NULL)
         grant = &unwanted;
+    if (rc != 0)
+        return without_blocker(rc, grant, 1);
     return is_remote(e) ? forward_promote(e, handle, token, grant)
                         : local_promote(e, t, handle, token, grant);
 }
@@ -363,7 +374,7 @@ ENQ_API int enq_adopt(struct enq *e, const char *id, struct enq_grant *grant)
     if (rc == 0)
         rc = check_adoption(id, grant);
     if (rc != 0)
-        return rc;
+        return without_blocker(rc, grant, 1);
     return is_remote(e) ? remote_adopt(e->remote, id, grant)
                         : local_adopt(e, t, id, 0, grant);
 }
@@ -378,8 +389,9 @@ ENQ_API int enq_adopt_for(struct enq *e, const char *id, uint64_t heir,
         rc = check_adoption(id, grant);
     if (rc == 0 && (heir == 0 || heir >= UINT64_C(1) << 63))
         rc = why(-EINVAL, "the heir must be a number from 1 to 2^63 - 1");
-    return rc != 0 ? only_local(e, rc, "enq_adopt_for()")
-                   : local_adopt(e, t, id, heir, grant);
+    if (rc != 0)
+        return without_blocker(only_local(e, rc, "enq_adopt_for()"), grant, 1);
+    return local_adopt(e, t, id, heir, grant);
 }
 
 ENQ_API int enq_inherit(struct enq *e, struct enq_info *out, size_t n,

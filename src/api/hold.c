@@ -142,9 +142,9 @@ int local_adopt(struct enq *e, struct thread *t, const char *id, uint64_t heir,
     enq_handle handle;
     int rc = local_find(e, id, &handle);
 
+    grant->blocker.owner[0] = '\0';
     if (rc != 0)
         return rc;
-    grant->blocker.owner[0] = '\0';
     rc = audit(e, t, hold_adopt(&e->session, t, handle, heir, grant));
     if (rc == ENQ_OK)
         helper_note(e, grant->handle);

@@ -60,7 +60,7 @@ HOT int lock_with_retries(struct acquisition *c)
     int rc = acquisition_prepare(c, NULL);
 
     if (unlikely(rc != 0))
-        return rc;
+        return acquisition_fault(rc, c->grant, 1);
     rc = lock_with_wait(c);
     if (unlikely(rc == ENQ_BUSY && c->req->retries > 0))
         rc = lock_retry(c);
@@ -82,7 +82,7 @@ HOT int lock_with_arguments(struct acquisition *c, const struct enq_req *req,
     if (unlikely(req == NULL || req->size != sizeof(*req))) {
         rc = lock_copy_request(&req, &copy);
         if (rc != 0)
-            return rc;
+            return acquisition_fault(rc, grant, 1);
     }
     if (unlikely(grant == NULL)) {
         if (!(req->flags & ENQ_TEST))

@@ -3,7 +3,7 @@
  */
 #include "rules/spec.h"
 
-#include "api/attachment.h"
+#include "api/acquisition.h"
 #include "rules/key.h"
 #include "rules/mode.h"
 
@@ -25,11 +25,10 @@ ENQ_API int enq_lock_spec(struct enq *e, const char *spec, const char *mode,
         .ttl_ms = ttl_ms};
     int rc = spec_parse(spec, &req, buf, sizeof(buf));
 
-    if (rc != 0)
-        return rc;
-    req.mode = mode == NULL ? 0 : mode_from_letter(mode);
-    if (req.mode == 0)
-        return why(-EINVAL, "unknown mode \"%.64s%s\": S, E, X or O",
+    if (rc == 0)
+        req.mode = mode == NULL ? 0 : mode_from_letter(mode);
+    if (rc == 0 && req.mode == 0)
+        rc = why(-EINVAL, "unknown mode \"%.64s%s\": S, E, X or O",
             WHY_CUT(mode == NULL ? "" : mode));
-    return enq_lock(e, &req, grant);
+    return rc == 0 ? enq_lock(e, &req, grant) : acquisition_fault(rc, grant, 1);
 }

@@ -319,10 +319,10 @@ int remote_adopt(struct remote *r, const char *id, struct enq_grant *grant)
     struct pending *c;
     int rc = ask_check("id", id);
 
+    grant->blocker.owner[0] = '\0';
     if (rc != 0)
         return rc;
     c = begin_id(OP_ADOPT, id);
-    grant->blocker.owner[0] = '\0';
     if (c != NULL) {
         c->take = take_adopted;
         c->to = grant;

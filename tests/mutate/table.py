@@ -7,8 +7,10 @@ reach.py), then those of its directory, cheap ones before dear.
 # Of a unit suite: what it is about, by the source's name, where that is not
 # plain from its own (check_NAME and check_NAME_*).
 ABOUT = {
-    'acquisition': 'lock open threads slab',
+    'acquisition': 'lock answers open threads slab',
     'audit': 'header',
+    'lock': 'answers',
+    'set': 'answers',
     'await': 'remote remote_leader_threads channel_link',
     'forward': 'with fork remote',
     'heartbeat': 'event',
@@ -29,7 +31,7 @@ ABOUT = {
     'grant_scan': 'start lag',
     'transition': 'convert token',
     'check': 'recover header damage',
-    'wait': 'damage',
+    'wait': 'answers damage',
     'reap': 'slab told orphan',
     'entry': 'token ring peer',
     'pin': 'inherit',
@@ -38,7 +40,7 @@ ABOUT = {
     'lock_event': 'event told',
     'page': 'slab hoard index',
     'slab': 'hoard',
-    'start': 'async',
+    'start': 'async answers',
     'started': 'start async',
     'next': 'event told',
     'attachment': 'fork open remote',
@@ -46,7 +48,7 @@ ABOUT = {
     'session': 'life fork orphan',
     'table_scan': 'look header',
     'moment': 'listing look',
-    'copy_out': 'told',
+    'copy_out': 'answers told',
     'watch': 'event',
     'blockers': 'cycle deadlock told',
     'plain': 'scan',
@@ -86,8 +88,9 @@ OF = {
         'model-tcp remote remote_suspect lockctl/remote'),
     'src/async': 'async event heartbeat start set threads thread with hoard '
                  'neighbours scenarios sim',
-    'src/api': 'lock open look start set threads set_wait with hoard moment '
-               'quoted orphan host convert abandon delay scenarios model sim',
+    'src/api': 'lock answers open look start set threads set_wait with hoard '
+               'moment quoted orphan host convert abandon delay scenarios '
+               'model sim',
     'tools/bridge': 'wire memory scenarios-unix model-tcp threads-wire '
                     'lockctl/remote net',
 }
