@@ -133,6 +133,40 @@ TEST(a_cycle_may_be_long)
     enq_close(e);
 }
 
+/* N holds its number's field, and waits for the next one's; the last of @n waits
+   for the first one's. */
+static void is_refused_for_a_cycle_of(struct enq *e, unsigned n,
+    const char *words)
+{
+    char owner[80][32], field[80][32];
+    struct enq_grant g;
+    uint64_t ticket;
+    int rc = ENQ_PENDING;
+
+    for (unsigned i = 0; i <= n; i++) {
+        snprintf(owner[i], sizeof(owner[i]), "o%u", i % n);
+        snprintf(field[i], sizeof(field[i]), "%u-%u", n, i % n);
+        if (i < n)
+            holds(e, owner[i], field[i], ENQ_MODE_X);
+    }
+    for (unsigned i = 0; i < n && rc == ENQ_PENDING; i++)
+        rc = enq_start(e,
+            ENQ_REQ(.name = "n", .key = {field[i + 1]}, .mode = ENQ_MODE_X,
+                .owner = owner[i], .wait_ms = ENQ_FOREVER),
+            &g, &ticket);
+    want_why(ENQ_DEADLOCK, rc, words);
+}
+
+TEST(a_cycle_is_told_unless_it_has_more_owners_than_people_read)
+{
+    struct enq *e = unit_open();
+
+    is_refused_for_a_cycle_of(e, 64, "deadlock: o63 waits for n/64-0; o0 ");
+    is_refused_for_a_cycle_of(e, 65,
+        "deadlock: a cycle of many owners; the first one has that");
+    enq_close(e);
+}
+
 TEST(a_cycle_through_generic_and_shared_locks_is_seen)
 {
     struct enq *e = unit_open();
@@ -528,6 +562,7 @@ int main(void)
     unit_begin("cycle");
     ADD(of_two_who_wait_for_each_other_the_second_is_refused_at_once);
     ADD(a_cycle_may_be_long);
+    ADD(a_cycle_is_told_unless_it_has_more_owners_than_people_read);
     ADD(a_cycle_through_generic_and_shared_locks_is_seen);
     ADD(a_cycle_that_a_grant_closes_is_seen_at_once);
     ADD(an_owner_on_both_sides_of_another_in_one_queue_is_no_cycle);
