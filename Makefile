@@ -209,6 +209,7 @@ $(call in,$(1),$(units)): %: %.o
 $(call in,$(1),$(units)): more = $$(shell pkg-config --libs check)
 $(BUILD)/$(1)/tests/unit/check_answers: more += -Wl,--wrap=calloc
 $(BUILD)/$(1)/tests/unit/check_attach: more += -Wl,--wrap=fcntl,--wrap=fstatat,--wrap=open
+$(BUILD)/$(1)/tests/unit/check_heap: more += -Wl,--wrap=realloc,--wrap=free
 $(BUILD)/$(1)/tests/unit/check_deadlock: more += -Wl,--wrap=realloc
 $(BUILD)/$(1)/tests/unit/check_remote_suspect: more += -Wl,--wrap=malloc
 $(BUILD)/$(1)/tests/unit/check_remote_leader_threads: more += -Wl,--wrap=calloc

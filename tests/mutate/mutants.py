@@ -38,6 +38,12 @@ STORES = re.compile(r'shm_(store\w*|swap|add|and|or|cas)$')
 # No code of the product: assertions, places with a name for the tests.
 NOT_CALLS = frozenset(('enq_assert', 'assert', '_Static_assert', 'ENQ_POINT',
                        'STORE_POINT', 'va_start', 'va_end', '__asm__'))
+# Of words that a statement may begin with: what follows is declared.
+TYPES = frozenset('''
+auto char const double float int long register short signed static struct union
+unsigned void volatile _Bool
+'''.split())
+ENDS_OPERAND = frozenset('= += -= , ; { } ? : && || return'.split())
 NUMBER = re.compile(r'(0[xX][0-9a-fA-F]+|[0-9]+)([uUlL]*)$')
 
 
@@ -107,6 +113,79 @@ class Finder:
             i += 1
         return i
 
+    # --- what can never matter: it has a number, and is no mutant ---
+
+    def words(self, i, j):
+        return [token.text for token in self.t[i:j]]
+
+    def end_right(self, i, ends):
+        """The first of these from i on, outside of brackets."""
+        while self.t[i].text not in ends and self.t[i].text not in (
+                ';', ')', ']', '}'):
+            i = self.partner[i] + 1 if self.t[i].text in '([{' else i + 1
+        return i
+
+    def begin_left(self, i):
+        """Where the operand begins that ends before i."""
+        while self.t[i - 1].text not in ENDS_OPERAND and \
+                self.t[i - 1].text not in ('(', '['):
+            i = self.partner[i - 1] if self.t[i - 1].text in (')', ']') \
+                else i - 1
+        return i
+
+    def chosen_of(self, begin, end):
+        """`if (A < B) A = B;`, `A < B ? A : B`: what is taken, and else."""
+        if self.t[begin - 1].text == '(' and self.t[begin - 2].text == 'if' \
+                and self.partner[begin - 1] == end:
+            equal = self.end_right(end + 1, ('=', '{'))
+            after = self.end_right(equal + 1, (',',))
+            if self.t[equal].text != '=' or self.t[after].text != ';' or \
+                    self.t[after + 1].text == 'else':
+                return [], []
+            return self.words(end + 1, equal), self.words(equal + 1, after)
+        if self.t[end].text != '?':
+            return [], []
+        colon = self.end_right(end + 1, (':',))
+        return (self.words(end + 1, colon),
+                self.words(colon + 1, self.end_right(colon + 1, (',', ':'))))
+
+    def is_choice(self, i):
+        """Of two numbers the smaller, or the greater: of equals it is the
+        same whichever is taken."""
+        if self.t[i].text not in ('<', '<=', '>', '>='):
+            return False
+        begin = self.begin_left(i)
+        end = self.end_right(i + 1, ('?', '&&', '||', ','))
+        one, other = self.words(begin, i), self.words(i + 1, end)
+        return not {'(', '++', '--'} & {*one, *other} and \
+            self.chosen_of(begin, end) in ((one, other), (other, one))
+
+    def is_mere_room(self, i):
+        """How long an array of this function is, whose size nobody asks: with
+        one element more it is used as it was."""
+        if self.t[i - 1].text != '[' or self.t[i + 1].text != ']':
+            return False
+        at = i - 1
+        while self.t[at - 1].text == ']':
+            at = self.partner[at - 1]
+        begin = name = at - 1
+        while self.t[begin - 1].text not in (';', '{', '}'):
+            if self.t[begin - 1].text in ('=', '(', '?', 'return'):
+                return False
+            begin -= 1
+        if self.t[begin].text not in TYPES and not (
+                self.t[begin].kind == self.t[begin + 1].kind == 'id'):
+            return False
+        return not self.size_is_asked(self.t[name].text)
+
+    def size_is_asked(self, name):
+        """By sizeof, or by a macro."""
+        return any(
+            self.t[j].text == '(' and (self.t[j - 1].text == 'sizeof' or
+                                       self.t[j - 1].text.isupper()) and
+            name in self.words(j, self.partner[j])
+            for j in range(self.of, self.partner[self.of]))
+
     # --- the operators ---
 
     def operators(self, i):
@@ -116,7 +195,7 @@ class Finder:
         if token.text in ALSO_UNARY and not self.is_operand(i - 1):
             return
         name, new = OF_TEXT[token.text]
-        yield name, self.change(i, i, new)
+        yield name, None if self.is_choice(i) else self.change(i, i, new)
 
     def negations(self, i):
         if self.t[i].text == '!' and self.t[i].kind == 'op':
@@ -136,8 +215,8 @@ class Finder:
         if match:
             value = int(match.group(1), 0 if match.group(1)[:2].lower() == '0x'
                         else 10)
-            yield 'const', self.change(i, i, '%d%s' % (
-                value + 1, match.group(2)))
+            yield 'const', None if self.is_mere_room(i) else self.change(
+                i, i, '%d%s' % (value + 1, match.group(2)))
 
     def orders(self, i):
         token = self.t[i]
@@ -228,6 +307,8 @@ def mutants(path, source):
         for operator, change in finder.all(begin, end):
             key = function, operator
             counts[key] = counts.get(key, 0) + 1
+            if change is None:
+                continue
             mutant = Mutant(path, function, operator, change)
             mutant.name = '%s:%s:%s:%d' % (path, *key, counts[key])
             found.append(mutant)

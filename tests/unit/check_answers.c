@@ -266,6 +266,42 @@ TEST(a_request_that_cannot_be_asked_names_nobody_and_has_no_ticket)
     end(e);
 }
 
+/* The number that is told is the one that is allowed. */
+TEST(a_text_that_is_too_long_is_refused_by_the_very_byte)
+{
+    static const struct {
+        size_t most;
+        const char *words;
+    } limits[] = {{ENQ_OWNER_BYTES - 1, "xxx...\" is longer than 127 bytes"},
+        {ENQ_ID_BYTES - 1, "the id \"xxx"},
+        {ENQ_PEER_BYTES - 1, "the peer \"xxx"},
+        {ENQ_NAME_BYTES - 1, "object name \"xxx"}};
+    struct enq *e = begin();
+    char text[200];
+
+    for (unsigned i = 0; i < LENGTH(limits); i++)
+        for (size_t n = limits[i].most; n <= limits[i].most + 1; n++) {
+            struct enq_req req = request("a", ENQ_MODE_E);
+            struct enq_grant g = used_grant();
+
+            memset(text, 'x', n);
+            text[n] = '\0';
+            *(i == 0         ? &req.owner
+                    : i == 1 ? &req.id
+                    : i == 2 ? &req.peer
+                             : &req.name) = text;
+            if (n == limits[i].most) {
+                want(ENQ_OK, enq_lock(e, &req, &g));
+                want(ENQ_OK, enq_unlock(e, g.handle, g.token));
+                continue;
+            }
+            want_why(-ENAMETOOLONG, enq_lock(e, &req, &g), limits[i].words);
+            ck_assert_msg(strstr(enq_why(), " longer than 127 bytes") != NULL,
+                "\"%s\"", enq_why());
+        }
+    end(e);
+}
+
 TEST(a_request_of_no_known_form_names_nobody)
 {
     struct enq_req none = request("a", ENQ_MODE_E);
@@ -487,6 +523,47 @@ TEST(a_list_tells_all_of_a_lock)
     end(e);
 }
 
+/* Never less than there is, and never below 0. */
+TEST(what_is_left_of_a_ttl_is_told_to_the_last_ms)
+{
+    struct enq_req req = request("a", ENQ_MODE_X);
+    struct enq *e = begin();
+    struct enq_grant g;
+
+    req.ttl_ms = 60000;
+    g = has(e, &req);
+    ck_assert_int_eq(looked_at(e, g.handle).ttl_left_ms, 60000);
+    pass_ms(59998);
+    ck_assert_int_eq(looked_at(e, g.handle).ttl_left_ms, 2);
+    pass_ms(1);
+    ck_assert_int_eq(looked_at(e, g.handle).ttl_left_ms, 1);
+    want(ENQ_OK, enq_renew(e, g.handle, g.token, ENQ_FOREVER));
+    ck_assert_int_eq(looked_at(e, g.handle).ttl_left_ms, ENQ_FOREVER);
+    ck_assert_int_eq(looked_at(e, g.handle).ttl_ms, 60000);
+    end(e);
+}
+
+/* By a clock that is behind by up to so much it ends later by as much: of which
+   the holder is told nothing. */
+TEST(what_a_deadline_has_more_for_the_clock_is_not_told)
+{
+    struct enq_req req = request("a", ENQ_MODE_X);
+    struct enq *e = begin();
+    struct enq_grant g;
+
+    sys_coarse_lag_ns = 100 * NS_PER_MS;
+    req.ttl_ms = 60000;
+    g = has(e, &req);
+    for (int64_t passed = 0; passed <= 100; passed += 50) {
+        ck_assert_int_eq(looked_at(e, g.handle).ttl_left_ms, 60000);
+        pass_ms(50);
+    }
+    ck_assert_int_eq(looked_at(e, g.handle).ttl_left_ms, 59950);
+    want(ENQ_OK, enq_renew(e, g.handle, g.token, 120000));
+    ck_assert_int_ge(looked_at(e, g.handle).ttl_left_ms, 120000);
+    end(e);
+}
+
 TEST(a_list_tells_all_of_a_request)
 {
     struct enq_info infos[3];
@@ -523,6 +600,7 @@ int main(void)
     ADD(who_is_in_nobodys_way_is_told_so);
     ADD(who_waits_is_given_no_lock_yet);
     ADD(a_request_that_cannot_be_asked_names_nobody_and_has_no_ticket);
+    ADD(a_text_that_is_too_long_is_refused_by_the_very_byte);
     ADD(a_request_of_no_known_form_names_nobody);
     ADD(where_nothing_may_be_locked_the_answer_names_nobody);
     ADD(where_the_space_is_gone_the_answer_names_nobody);
@@ -532,6 +610,8 @@ int main(void)
     ADD(a_promotion_names_whom_it_was_refused_for_and_else_nobody);
     ADD(an_adoption_that_fails_names_nobody);
     ADD(a_list_tells_all_of_a_lock);
+    ADD(what_is_left_of_a_ttl_is_told_to_the_last_ms);
+    ADD(what_a_deadline_has_more_for_the_clock_is_not_told);
     ADD(a_list_tells_all_of_a_request);
     return unit_end();
 }

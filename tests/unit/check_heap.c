@@ -3,6 +3,8 @@
  */
 #include "base/heap.h"
 
+#include <errno.h>
+
 #include "unit.h"
 
 #define OWNERS 300
@@ -56,6 +58,57 @@ static void agrees(const struct heap *h, struct owner *owners, unsigned n)
         ck_assert_int_eq(heap_first(h)->at.ns, first->node.at.ns);
     for (size_t i = 0; i < h->n; i++)
         ck_assert_uint_eq(h->nodes[i]->place, i + 1);
+}
+
+/* --- memory --- */
+
+static unsigned asked, given_back;
+static bool no_memory;
+
+void *__real_realloc(void *p, size_t n);
+void *__wrap_realloc(void *p, size_t n);
+void __real_free(void *p);
+void __wrap_free(void *p);
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    asked++;
+    return no_memory ? NULL : __real_realloc(p, n);
+}
+
+void __wrap_free(void *p)
+{
+    given_back += p != NULL;
+    __real_free(p);
+}
+
+/* Of a place that was had, nothing can be short later. */
+TEST(where_there_is_no_memory_for_a_place_all_stays_as_it_was)
+{
+    static struct owner owners[40];
+    struct heap h = {0};
+    unsigned had = 0;
+
+    no_memory = true;
+    ck_assert_int_eq(heap_reserve(&h), -ENOMEM);
+    no_memory = false;
+    make(&h, 16);
+    no_memory = true;
+    ck_assert_int_eq(heap_reserve(&h), -ENOMEM);
+    ck_assert_int_eq(heap_reserve(&h), -ENOMEM);
+    no_memory = false;
+    for (unsigned i = 0; i < 16; i++)
+        set(&h, &owners[i], 100 - (int64_t)i);
+    agrees(&h, owners, 16);
+    had = asked;
+    make(&h, 16); /* twice as many, by one call */
+    ck_assert_uint_eq(asked, had + 1);
+    for (unsigned i = 16; i < 32; i++)
+        set(&h, &owners[i], 100 - (int64_t)i);
+    agrees(&h, owners, 32);
+    given_back = 0;
+    heap_free(&h);
+    ck_assert_uint_eq(given_back, 1);
 }
 
 TEST(an_empty_heap_has_no_first)
@@ -179,6 +232,7 @@ TEST(there_is_room_for_each_owner_before_it_comes)
 int main(void)
 {
     unit_begin("heap");
+    ADD(where_there_is_no_memory_for_a_place_all_stays_as_it_was);
     ADD(an_empty_heap_has_no_first);
     ADD(the_first_is_the_earliest_and_a_moved_node_finds_its_place);
     ADD(equal_times_are_all_kept);

@@ -277,12 +277,13 @@ static int in_time_namespace(void *offset)
     return 0;
 }
 
-static int open_refused(void *nothing)
+/* @words  how far its boot clock is from that of the space */
+static int open_refused(void *words)
 {
     struct enq *e = NULL;
 
-    (void)nothing;
     want_why(ENQ_ENAMESPACE, enq_open(&e, unit_space(), NULL), unit_space());
+    ck_assert_msg(strstr(enq_why(), words) != NULL, "\"%s\"", enq_why());
     ck_assert_ptr_null(e);
     return 0;
 }
@@ -298,10 +299,16 @@ static int open_fine(void *nothing)
 }
 
 /* A child of the one that unshares is the first inside. */
-static int refused_inside(void *offset)
+struct stranger {
+    char *offset, *words;
+};
+
+static int refused_inside(void *stranger)
 {
-    in_time_namespace(offset);
-    unit_join(unit_fork(open_refused, NULL));
+    struct stranger *s = stranger;
+
+    in_time_namespace(s->offset);
+    unit_join(unit_fork(open_refused, s->words));
     return 0;
 }
 
@@ -309,16 +316,28 @@ static int fine_inside(void *offset)
 {
     in_time_namespace(offset);
     unit_join(unit_fork(open_fine, NULL));
+    unit_join(unit_fork(open_fine, NULL));
     return 0;
 }
 
 TEST(another_time_namespace_is_refused)
 {
-    static char boottime[] = "boottime 100 0", monotonic[] = "monotonic 9 9";
+    struct stranger boottime = {"boottime 100 0", "differs by 100000 ms"},
+                    monotonic = {"monotonic 9 9", "differs by 0 ms"};
 
     enq_close(unit_open());
-    unit_join(unit_fork(refused_inside, boottime));
-    unit_join(unit_fork(refused_inside, monotonic));
+    unit_join(unit_fork(refused_inside, &boottime));
+    unit_join(unit_fork(refused_inside, &monotonic));
+}
+
+/* The space is of the namespace that it was made in. */
+TEST(a_space_that_is_made_in_a_time_namespace_is_at_home_there)
+{
+    static char offset[] = "boottime 100 0", away[] = "differs by -100000 ms";
+
+    unit_space();
+    unit_join(unit_fork(fine_inside, offset));
+    unit_join(unit_fork(open_refused, away));
 }
 
 TEST(a_time_namespace_with_the_same_clocks_is_fine)
@@ -456,6 +475,7 @@ int main(void)
     ADD(a_process_out_of_descriptors_does_not_take_a_segment_for_stale);
     ADD(a_limit_of_descriptors_is_an_error);
     ADD_ROOT(another_time_namespace_is_refused);
+    ADD_ROOT(a_space_that_is_made_in_a_time_namespace_is_at_home_there);
     ADD_ROOT(a_time_namespace_with_the_same_clocks_is_fine);
     ADD_ROOT(processes_of_two_pid_namespaces_share_a_space);
     ADD_ROOT(a_proc_of_another_pid_namespace_is_not_believed);

@@ -286,7 +286,8 @@ TEST(a_name_may_be_as_long_as_the_header_says)
 
     want(around[_i].result, pack_only(&req));
     if (around[_i].result != 0)
-        want_why(around[_i].result, pack_only(&req), "nnnn");
+        want_why(around[_i].result, pack_only(&req),
+            "nnnn...\" is longer than 127 bytes");
 }
 
 TEST(one_field_may_take_all_of_the_keys_bytes)
@@ -342,6 +343,36 @@ TEST(sixteen_fields_are_all_taken)
     }
     ck_assert_uint_eq(key.generic, 1u << 15);
     ck_assert_uint_eq(key_bytes(&key), 2 + 16 * 2);
+}
+
+/* Behind them stands what else is asked for, which no longer is a field. */
+TEST(what_follows_the_sixteenth_field_is_none)
+{
+    struct enq_req req = {.size = sizeof(req), .name = "n"};
+
+    for (unsigned i = 0; i < ENQ_KEY_FIELDS_MAX; i++)
+        req.key[i] = "@";
+    req.literal = UINT32_MAX;
+    req.flags = UINT32_MAX;
+    want(0, pack_only(&req));
+}
+
+/* What has no room here may have it elsewhere; unless no key has as much. */
+TEST(a_key_without_room_is_told_from_one_that_is_too_long)
+{
+    struct enq_req req = {.size = sizeof(req), .name = "n"};
+    char buf[KEY_BYTES_MAX];
+    struct key key;
+
+    req.key[0] = repeat('f', ENQ_KEY_BYTES - 1);
+    for (size_t room = 0; room < 2 + ENQ_KEY_BYTES; room += 19)
+        want(-ENOBUFS, key_pack(&key, buf, room, &req, 1));
+    want(-ENOBUFS, key_pack(&key, buf, 1 + ENQ_KEY_BYTES, &req, 1));
+    want(0, key_pack(&key, buf, 2 + ENQ_KEY_BYTES, &req, 1));
+    req.key[0] = repeat('f', ENQ_KEY_BYTES);
+    want_why(-ENAMETOOLONG, key_pack(&key, buf, 40, &req, 1),
+        "the key of \"n\" is longer than 512 bytes (field 1)");
+    want(-ENAMETOOLONG, key_pack(&key, buf, sizeof(buf), &req, 1));
 }
 
 /* Every way to leave fields out. */
@@ -418,6 +449,8 @@ int main(void)
     ADD_LOOP(sixteen_fields_share_the_keys_bytes, LENGTH(around));
     ADD(the_field_that_is_too_long_is_named);
     ADD(sixteen_fields_are_all_taken);
+    ADD(what_follows_the_sixteenth_field_is_none);
+    ADD(a_key_without_room_is_told_from_one_that_is_too_long);
     ADD(a_field_behind_a_null_is_refused_and_both_are_named);
     ADD(a_request_without_a_name_is_refused);
     ADD(overlap_of_damaged_keys_reads_no_byte_too_far);
