@@ -106,6 +106,30 @@ TEST(it_never_shortens_a_longer_renewal)
     enq_close(e);
 }
 
+/* --- a ttl that another process changes --- */
+
+static int shortens(void *grant)
+{
+    const struct enq_grant *g = grant;
+    struct enq *e = unit_open();
+
+    want(ENQ_OK, enq_renew(e, g->handle, g->token, 400));
+    enq_close(e);
+    return 0;
+}
+
+/* Its helper watches a time that is too late now, and is told. */
+TEST(a_lock_that_another_process_has_shortened_expires_when_that_says)
+{
+    struct enq *e = told_listener();
+    struct enq_grant g = told_lock(e, "a", ENQ_MODE_X, 60000);
+
+    told_nothing(e, 30);
+    unit_join(unit_fork(shortens, &g));
+    told_end(e, &g, 100);
+    enq_close(e);
+}
+
 TEST(it_goes_on_after_promotion_and_demotion)
 {
     struct enq *e = unit_open();
@@ -461,6 +485,7 @@ int main(void)
     ADD(it_stops_when_the_lock_is_broken);
     ADD(it_stops_with_the_attachment_and_does_not_follow_an_adopted_lock);
     ADD(it_never_shortens_a_longer_renewal);
+    ADD(a_lock_that_another_process_has_shortened_expires_when_that_says);
     ADD(it_goes_on_after_promotion_and_demotion);
     ADD(it_is_shorter_than_the_ttl_or_refused);
     ADD(that_of_a_started_request_begins_with_the_grant);
