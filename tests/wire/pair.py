@@ -37,15 +37,17 @@ class Pair:
         self.armed = program.replace("/release/", "/crash/")  # with points
         self.tmp = tempfile.mkdtemp(prefix="enq-pair-")
         self.space = "enq-wire-" + os.path.basename(self.tmp)
-        self.bridges = {}
+        self.bridges, self.begun = {}, 0
 
-    def start(self, *names, options=(), stop=None):
+    def start(self, *names, options=(), stop=None, env=()):
         """@stop: it stops itself where ENQ_STOP says so."""
         for name in names:
-            tmp = f"{self.tmp}/{name}{len(self.bridges)}"
+            self.begun += 1
+            tmp = f"{self.tmp}/{name}{self.begun}"
             os.mkdir(tmp)
             bridge = Bridge(self.armed if stop else self.program, tmp,
                             "shm:" + self.space)
+            bridge.env.update(env)
             if stop:
                 bridge.env["ENQ_STOP"] = stop
             self.bridges[name] = bridge

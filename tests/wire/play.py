@@ -100,8 +100,8 @@ class Bridge:
                 f"unix:{self.tmp}/sock", *options]
 
     def begin(self, options, given=()):
-        env = dict(os.environ, ENQ_SPACE=self.space,
-                   NOTIFY_SOCKET=self.tmp + "/notify", **self.env)
+        env = {**os.environ, "ENQ_SPACE": self.space,
+               "NOTIFY_SOCKET": self.tmp + "/notify", **self.env}
         command, sockets = self.command(options, given), []
         if given:
             sockets = [self.listener(kind) for kind in given]

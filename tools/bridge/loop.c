@@ -199,18 +199,25 @@ static bool is_anything_over(struct bridge *b)
         !cds_list_empty(&b->over);
 }
 
+/* @most, or the ms until it is to hear of us; where a loop has to come round
+   first, until we look again. */
+static int watchdog_patience(const struct bridge *b, int most)
+{
+    int64_t ms = (fed_ns + watchdog_ns - b->now_ns) / 1000000 + 1;
+
+    if (b->index != 0 || watchdog_ns <= 0)
+        return most;
+    if (ms < 1)
+        ms = 100;
+    return ms < most ? (int)ms : most;
+}
+
 /* ms until the next round, though nothing comes. */
 static int patience(struct bridge *b)
 {
-    int most = left_patience(b);
-
     if (!cds_list_empty(&b->behind) || is_anything_over(b))
         return 0;
-    if (needs_ticks(b))
-        return 100;
-    if (b->index == 0 && watchdog_ns > 0 && watchdog_ns / 1000000 < most)
-        return (int)(watchdog_ns / 1000000) + 1;
-    return most;
+    return watchdog_patience(b, needs_ticks(b) ? 100 : left_patience(b));
 }
 
 static void tick(struct bridge *b)
