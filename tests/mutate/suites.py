@@ -6,7 +6,8 @@ import re
 import sys
 
 import reach
-from table import ABOUT, DEAR, MORE, OF, PAIRED, RACES, STILL, WITH_BRIDGE
+from table import (ABOUT, DEAR, LOOPED, MORE, OF, PAIRED, RACES, STILL,
+                   WITH_BRIDGE)
 
 WITHOUT_TICKS = '-without-ticks'
 SANITIZED = ('-asan', '-tsan')
@@ -86,7 +87,9 @@ def names_for(path, units, wide):
     names = named_after(path, units) + REACHED.get(path, []) + \
         OF[directory].split()
     if directory == 'tools/bridge' and stem in PAIRED:
-        names.append('pair')
+        names += ['pair', 'adopted']
+    if directory == 'tools/bridge' and stem in LOOPED:
+        names.append('wire-loops')
     if wide:
         names += sorted({*units, *MORE} - set(names))
     for name in names:

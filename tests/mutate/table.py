@@ -65,8 +65,10 @@ DEAR = frozenset('index hold remote remote_suspect remote_held pending notify le
 STILL = frozenset('lock start set set_wait async event lease inherit delay threads '
                   'scenarios'.split())
 
-# What of the bridge is about others at the same space: they take a minute.
-PAIRED = frozenset('peer left registry session tag'.split())
+# What of the bridge is about others at the same space: they take a minute. And
+# what of it several loops may do otherwise than one: the transcripts once more.
+PAIRED = frozenset('peer left registry session tag serve'.split())
+LOOPED = frozenset('handoff listen loop mailbox registry route session'.split())
 
 # By the directory: units, then what takes longer.
 OF = {
@@ -93,6 +95,10 @@ OF = {
                'model sim',
     'tools/bridge': 'wire memory scenarios-unix model-tcp threads-wire '
                     'lockctl/remote net',
+    'src/api': 'lock open look start set threads set_wait with hoard moment '
+               'quoted orphan host convert abandon delay scenarios model sim',
+    'tools/bridge': 'wire memory operator untold asked scenarios-unix '
+                    'model-tcp threads-wire lockctl/remote net',
 }
 
 # A race of threads, and memory of the bridge: what the sanitizers see. The units
@@ -125,6 +131,16 @@ MORE = {
              ['tests/wire/play.py', 'wire']),
     'pair': (['debug/enq-bridge', 'debug/lockctl', 'release/libenq.so'],
              ['tests/wire/pair.py', 'pair']),
+    'adopted': (['debug/enq-bridge', 'debug/lockctl', 'release/libenq.so'],
+                ['tests/wire/adopted.py', 'adopted']),
+    'asked': (['debug/enq-bridge', 'release/libenq.so'],
+              ['tests/wire/asked.py', 'asked']),
+    'operator': (['debug/enq-bridge'],
+                 ['tests/wire/operator.py', 'operator']),
+    'untold': (['debug/enq-bridge', 'debug/lockctl'],
+               ['tests/wire/untold.py', 'untold']),
+    'wire-loops': (['debug/enq-bridge', 'debug/lockctl'],
+                   ['tests/wire/loops.sh']),
     'threads-wire': (['debug/enq-bridge', 'debug/lockctl'],
                      ['tests/wire/threads.py', 'threads']),
     'threads-wire-tsan': (['tsan/enq-bridge'],
