@@ -557,6 +557,17 @@ class Play:
                 self.do_line(line)
             i += 1
 
+    def end_well(self):
+        """All that it has it gives back, or a sanitizer says what it does not."""
+        if self.bridge.process is None or self.bridge.process.poll() is not None:
+            return
+        self.do_cont("")
+        self.do_term("")
+        for c in self.connections.values():
+            c.socket.close()
+        self.do_exits("0")
+        self.bridge.listens.join(PATIENCE)
+
     def finish(self):
         """Nothing else came, on any connection, and the bridge still lives."""
         for name, c in self.connections.items():
@@ -568,6 +579,7 @@ class Play:
         process = self.bridge.process
         if process is not None and process.poll() not in (None, 0, -9, 64, 69):
             raise Fault(f"it ended with {process.poll()}\n{self.bridge.log}")
+        self.end_well()
         for sign in ("Sanitizer", "runtime error"):
             if sign in self.bridge.log:
                 raise Fault(self.bridge.log)

@@ -158,7 +158,7 @@ static void free_all(struct share *share, struct enq *space)
 int main(int argc, char **argv)
 {
     static struct share share;
-    struct options options;
+    static struct options options; /* its texts are needed to the end */
     struct enq *space;
 
     options_take(&options, argc, argv);
