@@ -68,6 +68,8 @@ STILL = frozenset('lock start set set_wait async event lease inherit delay threa
 # What of the bridge is about others at the same space: they take a minute. And
 # what of it several loops may do otherwise than one: the transcripts once more.
 PAIRED = frozenset('peer left registry session tag serve'.split())
+# What of it is about very many at once.
+CROWDED = frozenset('conn event hung look loop mailbox over receive wait'.split())
 LOOPED = frozenset('handoff listen loop mailbox registry route session'.split())
 
 # By the directory: units, then what takes longer.
@@ -97,7 +99,7 @@ OF = {
                     'lockctl/remote net',
     'src/api': 'lock open look start set threads set_wait with hoard moment '
                'quoted orphan host convert abandon delay scenarios model sim',
-    'tools/bridge': 'wire memory operator untold asked scenarios-unix '
+    'tools/bridge': 'wire memory operator bounds untold asked scenarios-unix '
                     'model-tcp threads-wire lockctl/remote net',
 }
 
@@ -135,6 +137,7 @@ MORE = {
                 ['tests/wire/adopted.py', 'adopted']),
     'asked': (['debug/enq-bridge', 'release/libenq.so'],
               ['tests/wire/asked.py', 'asked']),
+    'bounds': (['debug/enq-bridge'], ['tests/wire/bounds.py', 'bounds']),
     'operator': (['debug/enq-bridge'],
                  ['tests/wire/operator.py', 'operator']),
     'untold': (['debug/enq-bridge', 'debug/lockctl'],
@@ -151,6 +154,11 @@ MORE = {
                        ['tests/lockctl/remote.sh']),
     'wire-asan': (['asan/enq-bridge', 'asan/lockctl'],
                   ['tests/wire/play.py', 'wire-asan']),
+    'crowd': (['debug/enq-bridge', 'debug/lockctl'],
+              ['tests/net/net.sh', '4,000 extended clients',
+               'with 30,000 requests', 'says goodbye, and is gone',
+               'what is put by', '300 clients that pipeline',
+               'goodbye to a bridge that is stopped']),
     'net': (['debug/enq-bridge', 'debug/lockctl'],
             ['tests/net/net.sh', 'that nobody uses']),
 }

@@ -69,11 +69,11 @@ def begin():
     nets.begin()
 
 
-def play(seed, text, world):
+def play(seed, texts, world):
     """In a worker. How many of each verdict, and how many grants."""
     random.seed('%d %s' % (seed, world))
     before = Judge.n_grants
-    counts = scenarios.run(text, make_world, world)
+    counts = scenarios.run(texts, make_world, world)
     return dict(counts, grants=Judge.n_grants - before)
 
 
@@ -82,7 +82,7 @@ def main():
     parser.add_argument('--list', action='store_true')
     parser.add_argument('--seed', type=int,
                         default=random.SystemRandom().getrandbits(31))
-    parser.add_argument('text', nargs='?', default='')
+    parser.add_argument('text', nargs='*', default=[''])
     args = parser.parse_args()
     if args.list:
         print('\n'.join(scenarios.names(args.text)))
@@ -98,7 +98,8 @@ def main():
     allow_descriptors()
     wanted = scenarios.worlds(args.text)
     if not wanted:
-        print('FAILED: no scenario contains "%s": see --list' % args.text)
+        print('FAILED: no scenario contains "%s": see --list' %
+              '" or "'.join(args.text))
         print('net: 0 passed, 1 failed, 0 skipped')
         return 1
     counts = collections.Counter(ok=0, again=0, FAILED=0, skipped=0)

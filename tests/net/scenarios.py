@@ -105,22 +105,27 @@ def _play_all(of, make_world, wanted):
     return counts
 
 
-def worlds(text):
+def _of(texts):
+    return [s for s in _all if any(text in s[0] for text in texts)]
+
+
+def worlds(texts):
     """The names of those of which a scenario is wanted, as they come."""
     names = [name for name, _, _, _ in _all]
     assert len(set(names)) == len(names), 'two scenarios have one name'
-    return list(dict.fromkeys(w for name, _, _, w in _all if text in name))
+    return list(dict.fromkeys(s[3] for s in _of(texts)))
 
 
-def run(text, make_world, wanted):
-    """Those of a world whose name contains @text; how many of each verdict.
+def run(texts, make_world, wanted):
+    """Those of a world whose name contains one of @texts; how many of each
+    verdict.
 
     They have bounds in time, and a machine may be busy: one that failed is
     played again, once. How many were is counted, and must be few.
     """
-    return _play_all([s for s in _all if s[3] == wanted and text in s[0]],
-                     make_world, wanted)
+    return _play_all([s for s in _of(texts) if s[3] == wanted], make_world,
+                     wanted)
 
 
-def names(text):
-    return [name for name, _, _, _ in _all if text in name]
+def names(texts):
+    return [name for name, _, _, _ in _of(texts)]
