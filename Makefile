@@ -221,6 +221,7 @@ $(call in,$(1),$(tools) spec-run): $(BUILD)/$(1)/static/libenq.a
 $(call in,$(1),$(runners)): | $(if $(bridge_c),$(BUILD)/$(1)/enq-bridge)
 $(BUILD)/$(1)/tests/unit/check_remote_threads: | $(BUILD)/release/enq-bridge
 $(BUILD)/$(1)/tests/unit/check_bridge_ask: $(BUILD)/$(1)/tools/bridge/ask.o
+$(BUILD)/$(1)/tests/unit/check_bridge_peer: $(foreach o,peer table tag,$(BUILD)/$(1)/tools/bridge/$(o).o)
 $(BUILD)/$(1)/tests/unit/check_bridge_reply: $(BUILD)/$(1)/tools/bridge/reply.o
 $(BUILD)/$(1)/tests/unit/check_bridge_table: $(BUILD)/$(1)/tools/bridge/table.o
 $(BUILD)/$(1)/tests/unit/check_bridge_tag: $(BUILD)/$(1)/tools/bridge/tag.o
