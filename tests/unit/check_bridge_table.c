@@ -178,6 +178,24 @@ TEST(any_is_found_though_it_came_when_the_begin_was_empty)
     table_end(&t);
 }
 
+/* It stands with each lock in the table, for the next bridge; and is all that a
+   session knows of a request that was done. */
+TEST(a_hash_is_the_same_for_all_versions_and_another_for_each_byte)
+{
+    char a[65], b[65];
+
+    ck_assert(table_hash("") == UINT64_C(0xcbf29ce484222325));
+    ck_assert(table_hash("a") == UINT64_C(0xaf63dc4c8601ec8c));
+    ck_assert(table_hash("foobar") == UINT64_C(0x85944171f73967e8));
+    memset(a, 'x', sizeof(a) - 1);
+    a[64] = '\0';
+    for (unsigned i = 0; i < 64; i++) {
+        memcpy(b, a, sizeof(b));
+        b[i] = 'y';
+        ck_assert(table_hash(a) != table_hash(b));
+    }
+}
+
 int main(void)
 {
     unit_begin("bridge_table");
@@ -188,5 +206,6 @@ int main(void)
     ADD(one_of_many_with_the_same_key_is_taken_out_as_fast_as_one_of_few);
     ADD(all_are_taken_out_one_after_the_other_without_a_walk_for_each);
     ADD(any_is_found_though_it_came_when_the_begin_was_empty);
+    ADD(a_hash_is_the_same_for_all_versions_and_another_for_each_byte);
     return unit_end();
 }

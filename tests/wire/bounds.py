@@ -14,24 +14,38 @@ import time
 
 from pair import main, stories, within
 from play import PATIENCE
-from threads import Client, name_of
+from threads import Client
 
 ENQ_EFULL = -5003
 LATE_S = 0.5  # two ticks, and what a machine takes that does something else
 
 
-def _takes(name, least, action, faults):
-    """A thread that measures when @action is over."""
-    def measure():
+class Measure:
+    """What should be over so long after its begin, each at a bridge of its own,
+    so that nothing else wakes that one but its look each second."""
+
+    def __init__(self):
+        self.threads, self.faults = [], []
+
+    def begin(self, name, least, action, late=LATE_S):
+        self.threads.append(threading.Thread(
+            target=self._measure, args=(name, least, action, late)))
+        self.threads[-1].start()
+
+    def _measure(self, name, least, action, late):
         begin = time.monotonic()
         try:
             action()
         except Exception as fault:  # pylint: disable=broad-except
-            faults.append((name, fault))
+            self.faults.append((name, fault))
         took = time.monotonic() - begin
-        if not least <= took < least + LATE_S:
-            faults.append((name, least, took))
-    return threading.Thread(target=measure)
+        if not least - 0.05 <= took < least + late:
+            self.faults.append((name, least, took))
+
+    def end(self):
+        for thread in self.threads:
+            thread.join()
+        assert not self.faults, self.faults
 
 
 def _is_over(client):
@@ -41,30 +55,49 @@ def _is_over(client):
         pass
 
 
+def _says(pair, name, text):
+    bridge = pair.bridges[name]
+    within(lambda: text in bridge.log, f"{name} says {text}")
+
+
 def each_time_ends_when_it_is_over_and_not_sooner(pair):
-    pair.start("A", options=("--keepalive", "600", "--idle-time", "2",
-                             "--request-time", "1", "-v"))
-    bridge = pair.bridges["A"]
-    silent, away = pair.client("A"), pair.client("A", grace=1400)
-    idle, half = Client(bridge), Client(bridge)
-    away.lock("away")
-    idle.ask("ping")
-    half.socket.sendall(b'{"OP":')
-    silent.ask("ping")
+    m = Measure()
+    pair.start("silent", options=("--keepalive", "400"))
+    silent = pair.client("silent")
+    m.begin("keepalive", 1.2, lambda: _is_over(silent))
+    pair.start("away", options=("-v",))
+    away = pair.client("away", grace=1200)
     away.cut()
-    name = name_of(away.session).decode()
-    faults = []
-    threads = [
-        _takes("keepalive", 1.8, lambda: _is_over(silent), faults),
-        _takes("idle", 1.95, lambda: _is_over(idle), faults),
-        _takes("request", 0.95, lambda: _is_over(half), faults),
-        _takes("grace", 1.35, lambda: within(
-            lambda: f"session {name} of" in bridge.log, "it ends"), faults)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not faults, faults
+    m.begin("grace", 1.2, lambda: _says(pair, "away", "has ended"))
+    pair.start("half", options=("--request-time", "1"))
+    half = Client(pair.bridges["half"])
+    half.socket.sendall(b'{"OP":')
+    m.begin("request", 1, lambda: _is_over(half))
+    pair.start("wrong", options=("-v",))
+    wrong = Client(pair.bridges["wrong"])
+    wrong.socket.sendall(b"nonsense")
+    m.begin("its end", 2, lambda: _says(pair, "wrong", "disconnected"))
+    pair.start("idle", options=("--idle-time", "2"))
+    idle = Client(pair.bridges["idle"])
+    idle.ask("ping")
+    m.begin("idle", 2, lambda: _is_over(idle), 1 + LATE_S)
+    m.end()
+
+
+def who_reads_nothing_is_cut_off_in_time(pair):
+    m = Measure()
+    pair.start("A", options=("--read-time", "1", "-v", "--max-grace", "60"))
+    keeper = pair.client("A")
+    for i in range(30):
+        keeper.ask("set", locks=[
+            {"name": "t", "argument": [f"{i}-{j}"], "mode": "X"}
+            for j in range(64)])
+    with socket.socket(socket.AF_UNIX) as reader:
+        reader.connect(pair.bridges["A"].tmp + "/sock")
+        reader.sendall(b'{"OP":"4"}')
+        m.begin("unread", 1, lambda: _says(pair, "A", "read nothing"),
+                0.3 + LATE_S)
+        m.end()
 
 
 def of_one_client_64_lists_are_asked_for_and_no_more(pair):
