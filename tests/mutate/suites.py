@@ -6,8 +6,8 @@ import re
 import sys
 
 import reach
-from table import (ABOUT, CROWDED, DEAR, LOOPED, MORE, OF, PAIRED, RACES,
-                   STILL, WITH_BRIDGE)
+from table import (ABOUT, DEAR, LOOPED, MORE, OF, PAIRED, RACES, STILL,
+                   WITH_BRIDGE)
 
 WITHOUT_TICKS = '-without-ticks'
 SANITIZED = ('-asan', '-tsan')
@@ -89,7 +89,6 @@ def names_for(path, units, wide):
     if directory == 'tools/bridge':
         names += ['pair', 'adopted'] * (stem in PAIRED)
         names += ['wire-loops'] * (stem in LOOPED)
-        names += ['crowd'] * (stem in CROWDED)
     if wide:
         names += sorted({*units, *MORE} - set(names))
     for name in names:

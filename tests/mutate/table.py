@@ -68,8 +68,6 @@ STILL = frozenset('lock start set set_wait async event lease inherit delay threa
 # What of the bridge is about others at the same space: they take a minute. And
 # what of it several loops may do otherwise than one: the transcripts once more.
 PAIRED = frozenset('peer left registry session tag serve'.split())
-# What of it is about very many at once.
-CROWDED = frozenset('conn event hung look loop mailbox over receive wait'.split())
 LOOPED = frozenset('handoff listen loop mailbox registry route session'.split())
 
 # By the directory: units, then what takes longer.
@@ -154,12 +152,8 @@ MORE = {
                        ['tests/lockctl/remote.sh']),
     'wire-asan': (['asan/enq-bridge', 'asan/lockctl'],
                   ['tests/wire/play.py', 'wire-asan']),
-    'crowd': (['debug/enq-bridge', 'debug/lockctl'],
-              ['tests/net/net.sh', '4,000 extended clients',
-               'with 30,000 requests', 'says goodbye, and is gone',
-               'what is put by', '300 clients that pipeline',
-               'goodbye to a bridge that is stopped']),
     'net': (['debug/enq-bridge', 'debug/lockctl'],
-            ['tests/net/net.sh', 'that nobody uses']),
+            ['tests/net/net.sh', 'that nobody uses',
+             '300 clients that pipeline']),
 }
 WITH_BRIDGE = ('remote_threads',)  # units that start one
