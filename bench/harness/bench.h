@@ -343,6 +343,7 @@ int trial_run(const struct trial *t, const struct options *o,
     struct figures *f);
 int death_run(struct crew *c, const struct options *o, struct figures *f);
 int pairs_run(const struct options *o);
+int mixed_run(int argc, char **argv); /* the exit code */
 
 bool subject_offers(const struct subject *s, enum work w);
 bool subject_joins(const struct options *o, unsigned index);

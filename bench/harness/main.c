@@ -170,6 +170,10 @@ int main(int argc, char **argv)
 {
     struct options o;
 
+    if (argc > 1 && strcmp(argv[1], "--mixed") == 0) {
+        catch_signals();
+        return mixed_run(argc, argv);
+    }
     if (options_parse(&o, argc, argv) != 0) {
         fprintf(stderr, "Try \"enq-bench --help\".\n");
         return EXIT_USAGE;

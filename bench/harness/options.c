@@ -53,6 +53,7 @@ static void usage(void)
         "afterwards.\n\n"
         "  --scenario NAME   only this one; may be given again (see --list)\n"
         "  --growth          only the scales: what grows, and how fast\n"
+        "  --mixed           instead: all scales at once (see --mixed --help)\n"
         "  --subject NAME    only this one; may be given again (see --list)\n"
         "  --list            name the scenarios and the subjects\n"
         "  --rounds N        rounds for each subject, 1..%d (5)\n"
