@@ -65,8 +65,8 @@ int actor_end(struct place *p, pid_t pid)
 
 int actor_open(struct actor *a)
 {
-    struct enq_open_opts opts = {.size = sizeof(opts),
-        .slots = a->place->slots};
+    struct enq_open_opts opts = {
+        .size = sizeof(opts), .slots = a->place->slots};
     int rc = enq_open(&a->e, a->place->address, &opts);
 
     return rc == ENQ_OK ? 0 : actor_failed(a, "enq_open", rc);

@@ -40,8 +40,7 @@ void place_share_out(struct place *p)
     p->orphans = p->held / 5;
     p->wide = p->held / 10;
     p->spread = p->held - p->orphans - p->wide;
-    p->in_queue = p->in_graph =
-        at_least(p->waits / 10, at_most(p->waits, TEN));
+    p->in_queue = p->in_graph = at_least(p->waits / 10, at_most(p->waits, TEN));
     uint64_t told = p->in_queue + p->in_graph;
     p->in_keys = p->waits > told ? p->waits - told : 0;
     share_out_procs(p);

@@ -246,8 +246,7 @@ static int deaths(struct actor *a, actor_life *dies)
     if (actor_open(a) != 0)
         return -1;
     for (unsigned i = 0; i < DEATHS; i++) {
-        if (recoveries(a, &before) != 0 ||
-            one_death(a, dies) != 0 ||
+        if (recoveries(a, &before) != 0 || one_death(a, dies) != 0 ||
             recoveries(a, &after) != 0)
             return -1;
         bool inside = after > before;

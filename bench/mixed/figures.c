@@ -50,8 +50,8 @@ static double judged(const struct figure *f, uint64_t more)
 
 void figures_head(void)
 {
-    printf("%-44s %10s %10s %8s %12s\n", "", "beside ten", "beside all", "ratio",
-        "wanted");
+    printf("%-44s %10s %10s %8s %12s\n", "", "beside ten", "beside all",
+        "ratio", "wanted");
 }
 
 static void show_ratio(const struct figure *f)
@@ -69,8 +69,7 @@ static void show_wanted(const struct figure *f, double value, bool met)
     char is[32], wanted[32];
 
     printf(" <= %9s",
-        shown(wanted, sizeof(wanted), unit_of_wanted(f),
-            f->wanted * LENIENCE));
+        shown(wanted, sizeof(wanted), unit_of_wanted(f), f->wanted * LENIENCE));
     if (f->judge == JUDGE_EACH)
         printf("  each: %s", shown(is, sizeof(is), f->unit, value));
     if (!met)

@@ -58,7 +58,7 @@ struct place {
     _Atomic uint64_t deaths, inside;    /* of those, in a latch */
     _Atomic uint64_t works, killed;     /* of the traffic */
     _Atomic enq_handle beats[BEATS_MAX];
-    double value[2]; /* of a probe */
+    double value[2];          /* of a probe */
     _Atomic pid_t ended_well; /* who did so last */
     _Atomic uint32_t failed;
     char why[WHY_BYTES];

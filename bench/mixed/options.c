@@ -61,8 +61,9 @@ static int number(const char *option, uint64_t least, uint64_t most,
         *out = n;
         return 0;
     }
-    fprintf(stderr, "enq-bench: --%s: \"%s\" is not a number from %llu to %llu\n",
-        option, optarg, (unsigned long long)least, (unsigned long long)most);
+    fprintf(stderr,
+        "enq-bench: --%s: \"%s\" is not a number from %llu to %llu\n", option,
+        optarg, (unsigned long long)least, (unsigned long long)most);
     return -1;
 }
 

@@ -47,19 +47,20 @@ static int start(struct crowd *c, enum kind kind, actor_life *life, unsigned n)
     return 0;
 }
 
-/* Who holds comes first, then who asks for all of a name, then who waits. */
+/* Who asks for all of a name comes first, as each of these requests looks at all
+   of the table; then who holds, and then who waits. */
 static int start_all(struct crowd *c)
 {
     struct place *p = c->place;
 
-    if (start(c, KIND_ATTACHED, holder_life, p->holders) != 0 ||
+    if (start(c, KIND_PENDING, any_life, 1) != 0 || await_ready(c, c->n) != 0 ||
+        start(c, KIND_ATTACHED, holder_life, p->holders) != 0 ||
         await_ready(c, c->n) != 0)
         return -1;
     pid_t dying = actor_start(p, 0, leave_orphans);
     if (dying < 0 || actor_end(p, dying) != 0 || crowd_failed(c))
         return -1;
-    if (start(c, KIND_PENDING, any_life, 1) != 0 || await_ready(c, c->n) != 0 ||
-        start(c, KIND_PENDING, passer_life, p->passers) != 0 ||
+    if (start(c, KIND_PENDING, passer_life, p->passers) != 0 ||
         start(c, KIND_PENDING, graph_life, 1) != 0 ||
         start(c, KIND_PENDING, waiter_life, p->waiters) != 0 ||
         await_ready(c, c->n) != 0 ||

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 enum {
-    LUCKY_MAX = 256,  /* granted, and not given back yet */
-    HAND_ON_MS = 20,  /* how long a waiter keeps what it was granted */
+    LUCKY_MAX = 256, /* granted, and not given back yet */
+    HAND_ON_MS = 20, /* how long a waiter keeps what it was granted */
     BEAT_TTL_MS = 10000,
 };
 
@@ -196,8 +196,7 @@ int waiter_life(struct actor *a)
     struct place *p = a->place;
     uint64_t ticket, keys = p->spread / 2;
 
-    if (actor_open(a) != 0 ||
-        hold_by_heartbeats(a, p->passers + a->index) != 0)
+    if (actor_open(a) != 0 || hold_by_heartbeats(a, p->passers + a->index) != 0)
         return -1;
     for (uint64_t i = a->index; i < p->in_keys; i += p->waiters) {
         spread_key(a, i / TEN % keys * 2 + 1);
