@@ -66,8 +66,7 @@ static int start_all(struct crowd *c)
         await_ready(c, c->n) != 0 ||
         start(c, KIND_ATTACHED, queuer_life, p->queuers) != 0 ||
         start(c, KIND_ATTACHED, idler_life, p->idlers) != 0 ||
-        start(c, KIND_TRAFFIC, watch_life, 1) != 0 ||
-        await_ready(c, c->n) != 0)
+        start(c, KIND_TRAFFIC, watch_life, 1) != 0 || await_ready(c, c->n) != 0)
         return -1;
     p->stirred = 1;
     if (start(c, KIND_TRAFFIC, traffic_life, TRAFFIC) != 0)

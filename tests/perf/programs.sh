@@ -328,6 +328,7 @@ refuses enq-bench 'rounds.*from 1 to 99' --rounds 0
 refuses enq-bench 'procs.*from 1 to 2048' --procs 1,2049
 refuses enq-bench 'held.*list' --held 10,,20
 refuses enq-bench 'seconds.*0.01 to 60' --seconds nan
+refuses enq-bench 'waits.*from 10 to' --mixed --waits 9
 refuses enq-bench 'scenario.*--list' --scenario nonesuch
 refuses enq-bench 'subject.*--list' --subject nonesuch
 refuses enq-bench 'count.*list' --count 100001
