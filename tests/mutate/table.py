@@ -93,10 +93,6 @@ OF = {
     'src/api': 'lock answers open look start set threads set_wait with hoard '
                'moment quoted orphan host convert abandon delay scenarios '
                'model sim',
-    'tools/bridge': 'wire memory scenarios-unix model-tcp threads-wire '
-                    'lockctl/remote net',
-    'src/api': 'lock open look start set threads set_wait with hoard moment '
-               'quoted orphan host convert abandon delay scenarios model sim',
     'tools/bridge': 'wire memory operator bounds untold asked scenarios-unix '
                     'model-tcp threads-wire lockctl/remote net',
 }
