@@ -58,7 +58,7 @@ int probe_queue(struct actor *a)
 /* Its event is that it was cancelled. */
 static int cancel(struct actor *a, uint64_t ticket)
 {
-    struct enq_event event;
+    struct enq_event event = {0};
     int rc = enq_cancel(a->e, ticket);
 
     if (rc != ENQ_OK)

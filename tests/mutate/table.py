@@ -133,7 +133,7 @@ MORE = {
               ['tests/wire/asked.py', 'asked']),
     'bounds': (['debug/enq-bridge'], ['tests/wire/bounds.py', 'bounds']),
     'operator': (['debug/enq-bridge'],
-                 ['tests/wire/operator.py', 'operator']),
+                 ['tests/wire/operated.py', 'operator']),
     'untold': (['debug/enq-bridge', 'debug/lockctl'],
                ['tests/wire/untold.py', 'untold']),
     'wire-loops': (['debug/enq-bridge', 'debug/lockctl'],

@@ -125,7 +125,7 @@ def who_cannot_be_watched_is_let_go_and_not_counted(pair):
     program, pair.program = pair.program, f"{pair.tmp}/traced"
     with open(pair.program, "w", encoding="ascii") as file:
         file.write("#!/bin/sh\nexport ASAN_OPTIONS=detect_leaks=0\n"
-                   "exec strace -f -o /dev/null -e "
+                   "exec strace -D -f -o /dev/null -e "
                    "inject=epoll_ctl:error=ENOSPC:when=6 "
                    f"{program} \"$@\"\n")
     os.chmod(pair.program, 0o755)

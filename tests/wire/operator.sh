@@ -1,4 +1,4 @@
 #!/bin/sh
-# What an operator is told, and systemd: operator.py says how.
-exec "$(dirname "$0")/operator.py" operator \
+# What an operator is told, and systemd: operated.py says how.
+exec "$(dirname "$0")/operated.py" operator \
     "${BUILD:-$(dirname "$0")/../../build}/release/enq-bridge" "$@"

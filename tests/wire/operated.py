@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""operator.py - what an operator is told, and systemd: all of it, and no more.
+"""operated.py - what an operator is told, and systemd: all of it, and no more.
 
-usage: operator.py SUITE BRIDGE [TEXT]   TEXT: only those that have it in their name
+usage: operated.py SUITE BRIDGE [TEXT]   TEXT: only those that have it in their name
 
 A log is compared line by line. Who only reads the lines that he looks for does
 not see that others have come.
