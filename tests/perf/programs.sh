@@ -255,8 +255,8 @@ growth() {
     "$bin/enq-bench" --list | sed -n 's/^\(scale-[a-z-]*\) .*/\1/p' | sort |
         cmp -s - "$tmp/measured"
     verdict "--growth measures the scales, all and no others" $?
-    start enq-bench --json --rounds 1 --seconds 0.02 --subject enq \
-        --scenario scale-holders --scenario scale-wide --held 1000,10000
+    start enq-bench --json --rounds 5 --seconds 0.05 --subject enq \
+        --scenario scale-holders --scenario scale-wide --held 1000,100000
     wait $pid
     verdict "two scales are measured" $?
     python3 - "$tmp/out" <<'END'
