@@ -12,6 +12,7 @@
 #include "async/attachment.h"
 #include "async/bell.h"
 #include "async/started.h"
+#include "base/point.h"
 #include "lock/bypass.h"
 #include "lock/hold.h"
 #include "store/notify.h"
@@ -172,6 +173,7 @@ static void look(struct enq *e, struct thread *t, struct started *r)
 
     pthread_mutex_unlock(&d->mutex);
     rc = look_at_table(e, t, r, blocker);
+    ENQ_POINT("async.looked");
     if (rc < 0) /* it must not be granted to nobody */
         withdraw(e, t, r);
     if (rc == ENQ_OK)
@@ -192,15 +194,25 @@ static void look(struct enq *e, struct thread *t, struct started *r)
     finish(e, t, r, rc, blocker);
 }
 
-/* Of each kind so many a round: others, and heartbeats, have their turn. */
+/* Of each kind so many a round, or as many as are begun in this time, and one
+   at least: others, and heartbeats, have their turn. A look for "@" may take
+   milliseconds. */
 #define TURN 64
+#define TURN_NS NS_PER_MS
+
+static bool turn_lasts(int left, mono_t began)
+{
+    return left == TURN || (left > 0 && sys.now().ns - began.ns < TURN_NS);
+}
 
 /* When to come back for the rest. */
 static mono_t look_at_fresh(struct enq *e, struct thread *t, mono_t now)
 {
     struct async *d = &e->async;
+    mono_t began = sys.now();
 
-    for (int left = TURN; left > 0 && !cds_list_empty(&d->fresh); left--) {
+    for (int left = TURN; !cds_list_empty(&d->fresh) && turn_lasts(left, began);
+         left--) {
         struct started *r =
             cds_list_first_entry(&d->fresh, struct started, node);
         cds_list_del(&r->node);
@@ -260,11 +272,10 @@ static void look_at_due(struct enq *e, struct thread *t, mono_t now)
 {
     struct async *d = &e->async;
     struct heap_node *first;
-    mono_t pause = mono_add_ns(now, PAUSE_NS);
+    mono_t pause = mono_add_ns(now, PAUSE_NS), began = sys.now();
 
-    for (int left = TURN;
-         left > 0 && (first = heap_first(&d->requests)) != NULL &&
-         mono_reached(first->at, now);
+    for (int left = TURN; (first = heap_first(&d->requests)) != NULL &&
+         mono_reached(first->at, now) && turn_lasts(left, began);
          left--) {
         struct started *r = caa_container_of(first, struct started, timer);
         look(e, t, r);
@@ -449,9 +460,10 @@ static void answer_notification(struct round *round, ref_t ref)
 static mono_t answer_notifications(struct round *round, mono_t now)
 {
     struct async *d = &round->e->async;
+    mono_t began = sys.now();
     ref_t ref;
 
-    for (int left = TURN; left > 0; left--) {
+    for (int left = TURN; turn_lasts(left, began); left--) {
         switch (notification_take(round->e->session.slot, &d->seen, &ref)) {
         case NOTIFICATION_ONE:
             answer_notification(round, ref);

@@ -5,6 +5,7 @@
 
 #include "api/attachment.h"
 #include "async/heartbeat.h"
+#include "base/point.h"
 #include "lib/latches.h"
 #include "sync/latch.h"
 #include "told.h"
@@ -168,6 +169,38 @@ TEST(a_heartbeat_that_is_being_done_is_not_taken_for_a_lost_one)
     enq_close(e);
 }
 
+#define LOOKS 64
+#define LOOK_US 20000
+
+static void look_slowly(const struct point *p)
+{
+    if (strcmp(p->name, "async.looked") == 0)
+        usleep(LOOK_US);
+}
+
+/* All looks together take longer than its ttl. */
+TEST(a_heartbeat_does_not_wait_for_many_looks_that_take_long)
+{
+    struct enq *e = unit_open(), *other = unit_open();
+    struct enq_grant held, beaten, g;
+    uint64_t ticket;
+
+    want(ENQ_OK, unit_lock(other, "n", "k", ENQ_MODE_X, &held));
+    want(ENQ_OK, heartbeat_on(e, "beaten", LOOKS * LOOK_US / 1300, &beaten));
+    point_hook = look_slowly;
+    for (int i = 0; i < LOOKS; i++)
+        want(ENQ_PENDING,
+            enq_start(e,
+                ENQ_REQ(.name = "n", .key = {"k"}, .mode = ENQ_MODE_X,
+                    .wait_ms = ENQ_FOREVER),
+                &g, &ticket));
+    usleep(LOOKS * LOOK_US + 300000);
+    want(ENQ_OK, enq_valid(e, beaten.handle));
+    point_hook = NULL;
+    enq_close(e);
+    enq_close(other);
+}
+
 int main(void)
 {
     unit_begin("heartbeat");
@@ -175,5 +208,6 @@ int main(void)
     ADD(a_heartbeat_begins_with_the_grant_also_if_another_lock_ends_sooner);
     ADD(a_heartbeat_goes_with_its_lock);
     ADD(a_heartbeat_that_is_being_done_is_not_taken_for_a_lost_one);
+    ADD(a_heartbeat_does_not_wait_for_many_looks_that_take_long);
     return unit_end();
 }
