@@ -47,12 +47,12 @@ static bool tell_in_hand(const struct repair *r, const uint32_t *latch,
         shm_load_acquire(&slot->ref) == ref;
 }
 
-static struct part *add_part(struct repair *r)
+static void add_part(struct repair *r, struct part part)
 {
     if (r->n_parts < PARTS_FEW)
-        return &r->parts[r->n_parts++];
-    r->whole = true;
-    return NULL;
+        r->parts[r->n_parts++] = part;
+    else
+        r->whole = true;
 }
 
 static bool is_part(const struct repair *r, const struct bucket *bucket)
@@ -66,7 +66,7 @@ static bool is_part(const struct repair *r, const struct bucket *bucket)
 static bool look_at_bucket(void *context, uint32_t shard, struct bucket *bucket)
 {
     struct repair *r = context;
-    struct part part = {.bucket = bucket, .shard = shard}, *added;
+    struct part part = {.bucket = bucket, .shard = shard};
 
     if (!r->all &&
         (shm_load(&bucket->latch) == 0 || !dead_holds(r->map, &bucket->latch)))
@@ -78,9 +78,7 @@ static bool look_at_bucket(void *context, uint32_t shard, struct bucket *bucket)
     if (&bucket->latch == r->wanted)
         r->wanted = NULL;
     note_bucket(r, shard, bucket);
-    added = add_part(r);
-    if (added != NULL)
-        *added = part;
+    add_part(r, part);
     return true;
 }
 
@@ -97,7 +95,7 @@ static void note_part(struct repair *r, const struct thread_slot *slot,
     thread_ref_t ref)
 {
     uint64_t inside = shm_load(&slot->inside);
-    struct part part = {.shard = shard_of_hash(inside)}, *added;
+    struct part part = {.shard = shard_of_hash(inside)};
 
     if (inside == INSIDE_MANY)
         r->everywhere = true;
@@ -114,9 +112,7 @@ static void note_part(struct repair *r, const struct thread_slot *slot,
     if (&part.bucket->latch == r->wanted)
         r->wanted = NULL;
     note_bucket(r, part.shard, part.bucket);
-    added = add_part(r);
-    if (added != NULL)
-        *added = part;
+    add_part(r, part);
 }
 
 static void note_parts(struct repair *r)
@@ -143,32 +139,26 @@ static bool note_latch(struct repair *r, const uint32_t *latch)
 /* Its holder had an entry in hand, or has changed nothing. */
 static void note_id_shard(struct repair *r, uint32_t i)
 {
-    struct part part, *added;
+    struct part part;
     ref_t in_hand;
 
     set_bit(r->freed_ids, i - SHARDS);
     if (!tell_in_hand(r, &r->map->shards[i].latch, &in_hand))
         r->whole = true;
-    else if (mend_id_part(r->map, i, in_hand, &part)) {
-        added = add_part(r);
-        if (added != NULL)
-            *added = part;
-    }
+    else if (mend_id_part(r->map, i, in_hand, &part))
+        add_part(r, part);
     if (!r->all)
         shm_swap(&r->map->shards[i].latch, NOBODY); /* as note_bucket() does */
 }
 
 static void note_gate(struct repair *r, uint32_t i)
 {
-    struct gate *gate = &r->map->gates[i];
-    struct part *added = add_part(r);
+    struct part part = {.gate = &r->map->gates[i]};
 
     set_bit(r->gates, i);
-    if (added == NULL)
-        return;
-    *added = (struct part){.gate = gate};
-    if (!tell_in_hand(r, &gate->latch, &added->in_hand))
+    if (!tell_in_hand(r, &part.gate->latch, &part.in_hand))
         r->whole = true;
+    add_part(r, part);
 }
 
 /*

@@ -1,5 +1,6 @@
 /*
- * repair.h - recovery: one recovery under way. For recover.c and recover_all.c.
+ * repair.h - recovery: one recovery under way. For noted.c, recover.c and
+ * recover_all.c.
  */
 #ifndef RECOVERY_REPAIR_H
 #define RECOVERY_REPAIR_H

@@ -34,7 +34,7 @@ struct sys_ops {
        for longer than SYS_TICK_NS. At most SYS_WATCHES_MAX words. */
     void (*wait)(const struct sys_watch *watches, unsigned n, mono_t until);
     /* The same without the tick: for the helper, which is always rung for, and
-       for a waiter far behind, which is told (wait/wait.c). */
+       for a waiter far behind, which is told (wait/waiter.c). */
     void (*sleep)(const struct sys_watch *watches, unsigned n, mono_t until);
     /* A system call: not under a latch, but for the few that say so. */
     void (*wake)(const uint32_t *word, int how_many);

@@ -35,9 +35,13 @@ static struct victim {
 
 bool victim_repairs(const struct point *p)
 {
-    return strncmp(p->name, "recover.c:", 7) == 0 ||
-        strncmp(p->name, "reap.c:", 7) == 0 ||
-        strncmp(p->name, "recover.", 8) == 0;
+    static const char *const places[] = {
+        "recover.", "noted.c:", "mend.c:", "reap.c:"};
+
+    for (size_t i = 0; i < LENGTH(places); i++)
+        if (strncmp(p->name, places[i], strlen(places[i])) == 0)
+            return true;
+    return false;
 }
 
 /* Two counts, each down to 0 once. */

@@ -1,7 +1,7 @@
 /*
  * hand.pml - hand-over: unlock, grant scan, grant or retry wake-up; against
  * waiters that go to sleep, give up, die or are stopped (src/lock/grant_scan.c,
- * wait.c, scope.c: scope_leave_slow, send_wakes; hold.c: hold_unlock).
+ * waiter.c, scope.c: scope_leave_slow, send_wakes; hold.c: hold_unlock).
  *
  * N threads, a session and an entry each, ROUNDS times: ask for the one
  * object, hold it, unlock. `phase` is what the holder of the shard's latch
@@ -16,7 +16,7 @@
  * IMPATIENT bit i: gives up when it likes
  * DEATHS, STOPS: how many are killed, or stopped while they sleep
  * TTL      bit i: the lock of i runs out, and i never unlocks
- * AS_IS    a waiter leaves time to the one ahead of it (blockers_leave_to_ahead)
+ * AS_IS    a waiter leaves time to the one ahead of it (blockers_end)
  *
  * No tick: none that may have the lock sleeps for ever (end states). With
  * deaths, ticks come when nothing else can move (TICK), and are counted.
@@ -288,9 +288,9 @@ inline serve(self)
     }
 }
 
-/* --- wait.c --- */
+/* --- waiter.c --- */
 
-/* blockers_add(), blockers_leave_to_ahead(). `until` at once where a session is dead */
+/* blockers_add(), blockers_end(). `until` at once where a session is dead */
 inline watch_blockers()
 {
     d_step {

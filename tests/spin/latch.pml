@@ -189,7 +189,7 @@ inline recover_lock()
     od
 }
 
-/* recover.c: dead_holds() */
+/* noted.c: dead_holds() */
 inline dead_holds(w)
 {
     v = latch[w];

@@ -131,10 +131,10 @@ shapes() {
 	gate|say_if_empty|lock/scope.c|shm_or(n_buckets, SHARD_EMPTY);|BUG_9
 	gate|may_skip|lock/scope.c|return shm_load(&map->h->remade) == remade;|BUG_10
 	gate|free_shard|recovery/recover.c|shm_and(&shard->n_buckets, ~SHARD_EMPTY);|BUG_11
-	hand|blockers_leave_to_ahead|wait/blockers.c|b->until = mono_min(deadline, mono_add_ns(b->until, AHEAD_NS));|AS_IS
+	hand|blockers_end|wait/blockers.c|b->until = mono_min(b->deadline, mono_add_ns(b->until, AHEAD_NS));|AS_IS
 	hand|scope_send_wakes|lock/scope.c|shm_fence(); /* our stores of states, before the loads of `asleep` */|BUG_1
 	hand|entry_stirs|store/entry.h|while (!shm_cas(&e->asleep, &said, to))|BUG_2
-	hand|sleep_on|wait/wait.c|shm_load(b->watch[0].word) == b->watch[0].value) {|BUG_4
+	hand|sleep_on|wait/waiter.c|if (all_stir(w, looks, sleeps) && !blockers_changed(b, b->own)) {|BUG_4
 	END
 }
 body() { # FUNCTION FILE
