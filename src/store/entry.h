@@ -287,6 +287,7 @@ struct place {
     struct entry *e;
     uint32_t generation;
     uint64_t ticket, token;
+    uint64_t owner; /* of one that has waited: whose it is, or 0 */
 };
 
 static inline enq_handle place_handle(const struct map *map,

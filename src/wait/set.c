@@ -279,6 +279,7 @@ static int queue(struct set *set)
         if (set->crowded)
             look_anew(m);
         m->ask.ticket = m->place.ticket = set->ticket;
+        m->place.owner = set->owner;
         rc = transition_queue(&m->scope, &m->ask, m->place.e);
         if (rc != 0) {
             set->refused = i;

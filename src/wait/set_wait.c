@@ -301,8 +301,7 @@ static void begin(struct waiting_set *w, struct set *set)
             .s = set->s,
             .t = set->t,
             .places = set_places(set),
-            .bypass = &set->bypass,
-            .owner = set->owner}};
+            .bypass = &set->bypass}};
 }
 
 int set_wait(struct set *set)

@@ -172,24 +172,23 @@ static bool others_wait(struct session *s, struct thread *t, enq_handle lock)
  * had been counted before (transition_queue()), and the latches of this lock
  * order that count before the load in owners_wait().
  *
- * The owner is read without a latch. If another thread has given the lock back
- * meanwhile, and the entry is in another use, others_wait() says no.
+ * The entry may be another request's by now, as a lock may be given back before
+ * its grant was told (enq_cancel()): then others_wait() says no.
  */
-static bool has_searched(struct session *s, struct thread *t, enq_handle lock)
+static bool has_searched(struct session *s, struct thread *t,
+    const struct place *p)
 {
-    uint64_t state, owner;
-    struct entry *e = entry_of_handle(s->map, lock, &state);
     struct cycle found;
     mono_t now;
 
     enq_assert(t->n_held == 0);
-    owner = e == NULL ? 0 : entry_owner_hash(s->map, e);
-    if (likely(owner == 0 || !owners_wait(s->map, owner, 0)))
+    if (likely(p->owner == 0 || !owners_wait(s->map, p->owner, 0)))
         return false;
     now = sys.now();
-    if (ahead_ns(s->map, now) > BURST_NS || !others_wait(s, t, lock))
+    if (ahead_ns(s->map, now) > BURST_NS ||
+        !others_wait(s, t, place_handle(s->map, p)))
         return false;
-    cycle_tell(s, t, owner, &found);
+    cycle_tell(s, t, p->owner, &found);
     pay(s->map, now, found.cost);
     return true;
 }
@@ -198,6 +197,6 @@ void suspicion_granted(struct session *s, struct thread *t,
     struct places places)
 {
     EACH_PLACE (p, places)
-        if (has_searched(s, t, place_handle(s->map, p)))
+        if (has_searched(s, t, p))
             return;
 }

@@ -143,8 +143,6 @@ static int look_around(struct waiting *w)
     blockers_own(b, e);
     fault = blockers_add(b, &w->scope, w->ask, e);
     blockers_end(b);
-    if (b->n_sets > 0)
-        w->waiter.owner = ask_owner_hash(w->scope.map, w->ask);
     w->waiter.kin = b->ahead != NULL && !w->scope.wide &&
         shm_load(&b->ahead->session) == e->session;
     return fault != 0 ? fault : rc;
@@ -198,6 +196,7 @@ int wait_for_grant(struct session *s, struct thread *t, const struct ask *ask,
         .blocker = blocker};
 
     waiting.ticket = place->ticket;
+    place->owner = ask_owner_hash(s->map, ask);
     begin(&w, &kind, s, t);
     return waiter_wait(&w.waiter, ask->cycles);
 }

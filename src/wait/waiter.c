@@ -35,7 +35,8 @@ static bool may_pass_one(struct waiter *w)
 
     enq_assert(w->b.n_sets <= BYPASS_FEW);
     for (unsigned i = 0; i < w->b.n_sets; i++)
-        news |= bypass_learn(w->bypass, w->s, w->t, w->b.set[i], w->owner);
+        news |= bypass_learn(w->bypass, w->s, w->t, w->b.set[i],
+            w->places.first->owner);
     return news;
 }
 

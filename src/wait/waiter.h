@@ -29,9 +29,8 @@ struct waiter {
     const struct waiter_kind *kind;
     struct session *s;
     struct thread *t;
-    struct places places;  /* of one session, with one ticket */
+    struct places places;  /* of one owner and session, with one ticket */
     struct bypass *bypass; /* which lock sets it may pass */
-    uint64_t owner;        /* its hash; set where it stands behind a lock set */
     struct blockers b;
     bool kin;        /* the waiter ahead is of the same session, and narrow */
     unsigned futile; /* looks behind a lock set: see blockers_pause() */
