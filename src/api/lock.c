@@ -68,7 +68,6 @@ static int check_cycle(struct acquisition *c, struct started *r)
     struct session *s = &c->e->session;
     mono_t never = MONO_NEVER;
 
-    r->place.owner = ask_owner_hash(c->e->map, c->ask);
     r->suspicion.wanted = c->ask->cycles;
     return suspicion_look(&r->suspicion, s, c->t, handle, 0, &never) ==
                 ENQ_DEADLOCK &&

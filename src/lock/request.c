@@ -215,7 +215,9 @@ int request_lock(struct session *s, struct thread *t, const struct ask *ask,
         rc = request_latched(&scope, ask, queue, place, blocker);
     if (unlikely(rc == ENQ_BUSY && scope.behind != 0))
         rc = ask_past_sets(&scope, ask, place, blocker);
-    if (rc != ENQ_OK && rc != ENQ_PENDING)
+    if (rc == ENQ_PENDING)
+        place->owner = ask_owner_hash(s->map, ask);
+    else if (rc != ENQ_OK)
         slab_give(s, t, place->e);
     return rc;
 }

@@ -196,7 +196,6 @@ int wait_for_grant(struct session *s, struct thread *t, const struct ask *ask,
         .blocker = blocker};
 
     waiting.ticket = place->ticket;
-    place->owner = ask_owner_hash(s->map, ask);
     begin(&w, &kind, s, t);
     return waiter_wait(&w.waiter, ask->cycles);
 }
