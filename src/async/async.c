@@ -11,6 +11,7 @@
 
 #include "async/attachment.h"
 #include "async/bell.h"
+#include "async/glance.h"
 #include "async/started.h"
 #include "base/point.h"
 #include "lock/bypass.h"
@@ -181,6 +182,7 @@ static void look(struct enq *e, struct thread *t, struct started *r)
     pthread_mutex_lock(&d->mutex);
     if (rc == ENQ_PENDING) {
         heap_set(&d->requests, &r->timer, r->plan.again);
+        glance_note(d, r, sys.now());
         heed(d, r);
         free(blocker);
         return;
@@ -221,51 +223,6 @@ static mono_t look_at_fresh(struct enq *e, struct thread *t, mono_t now)
             look(e, t, r);
     }
     return cds_list_empty(&d->fresh) ? MONO_NEVER : now;
-}
-
-static bool is_another(const struct entry *e, uint64_t state)
-{
-    return e != NULL && !state_same(shm_load(&e->state), state);
-}
-
-static bool has_moved(const struct map *map, const struct started *r,
-    bool death)
-{
-    uint64_t state = shm_load_acquire(&r->place.e->state);
-    const struct entry *holder = r->plan.holder;
-
-    return STATE_PHASE(state) != PHASE_WAITING || (state & STATE_CYCLE) != 0 ||
-        STATE_GENERATION(state) != r->place.generation ||
-        (r->set != NULL && (death || set_has_moved(&r->set->set))) ||
-        is_another(r->plan.ahead, r->plan.ahead_state) ||
-        is_another(holder, r->plan.holder_state) ||
-        (death && holder != NULL &&
-            ENTRY_DEATH(shm_load(&holder->on_death)) == ENQ_DEATH_RELEASE &&
-            session_is_dead(map, shm_load(&holder->session)));
-}
-
-#define SLICE 256
-
-/* Whatever a sender did not live, or was not let, to notify of: to be looked at
-   as if it were fresh. Nobody else changes the heap, so that the mutex may be
-   let go of in between. */
-static void glance_at_all(struct enq *e, bool death)
-{
-    struct async *d = &e->async;
-
-    for (size_t i = 0; i < d->requests.n; i++) {
-        struct started *r =
-            caa_container_of(d->requests.nodes[i], struct started, timer);
-
-        if (!r->fresh && has_moved(e->map, r, death)) {
-            r->fresh = true;
-            cds_list_add_tail(&r->node, &d->fresh);
-        }
-        if (i % SLICE == SLICE - 1) {
-            pthread_mutex_unlock(&d->mutex);
-            pthread_mutex_lock(&d->mutex);
-        }
-    }
 }
 
 static void look_at_due(struct enq *e, struct thread *t, mono_t now)
@@ -502,27 +459,6 @@ static mono_t take_all_events(struct session *s, void *context)
     return round->next;
 }
 
-/* A glance at hundreds of thousands takes milliseconds: not all the time. */
-#define REST_TIMES 100
-
-static mono_t glance_if_due(struct round *round, mono_t now)
-{
-    struct async *d = &round->e->async;
-    int64_t took_ns;
-
-    if (d->n_pending == 0)
-        return MONO_NEVER;
-    if (d->all || mono_reached(d->glance, now)) {
-        glance_at_all(round->e, d->all);
-        d->all = false;
-        took_ns = sys.now().ns - now.ns;
-        d->glance = mono_add_ns(now,
-            took_ns * REST_TIMES > SYS_TICK_NS ? took_ns * REST_TIMES
-                                               : SYS_TICK_NS);
-    }
-    return d->glance;
-}
-
 /* What is true of deadlines is for all sessions; see store/watch.h. */
 static mono_t watch(struct round *round, mono_t now)
 {
@@ -545,7 +481,7 @@ mono_t async_round(struct enq *e, struct thread *t, bool all)
     if (shm_load(&e->session.slot->state) == SESSION_ENDING) {
         /* another thread is closing it: no notification will be answered any
            more, so that the helper must not sleep on their number */
-        e->async.called = e->async.waiting = false;
+        e->async.called = false;
         e->async.deaf = true;
         return MONO_NEVER;
     }
@@ -555,7 +491,7 @@ mono_t async_round(struct enq *e, struct thread *t, bool all)
     next = answer_notifications(&round, now);
     look_at_due(e, t, now);
     next = mono_min(next, look_for_cycles(e, t, now));
-    next = mono_min(next, glance_if_due(&round, now));
+    glance(e, now);
     next = mono_min(next, look_at_fresh(e, t, now));
     if (!mono_is_never(round.next))
         watch_lower(&e->session, round.next.ns);
@@ -564,8 +500,8 @@ mono_t async_round(struct enq *e, struct thread *t, bool all)
        heartbeat */
     next = mono_min(next, first_at(&e->async.requests));
     next = mono_min(next, first_at(&e->async.heartbeats_due));
-    e->async.waiting = e->async.n_pending > 0;
-    e->async.called = e->async.waiting || e->async.listens;
+    next = mono_min(next, glance_due(&e->async));
+    e->async.called = e->async.n_pending > 0 || e->async.listens;
     pthread_mutex_unlock(&e->async.mutex);
     return next;
 }

@@ -11,7 +11,7 @@
  * A started request is a waiting entry like any other; only nobody sleeps on
  * it: a change of it notifies the session (store/notify.h). What time brings
  * is kept in a heap. Behind a thousand others of its session a request costs
- * one glance at three words a tick.
+ * one glance at four words a tick, and far back in its queue not that often.
  *
  * Nothing of the caller's runs here, and no event can be lost: that of a
  * started request is part of its record, which was allocated before it was
@@ -49,11 +49,12 @@ struct async {
     bool listens;
     uint32_t seen; /* notifications */
     mono_t glance; /* the next one, at all that wait */
+    mono_t rested; /* and not before */
     bool all;      /* a notification was lost: look at all */
     bool lock_events_due;
-    bool greeted;         /* what was held before it listened */
-    bool called, waiting; /* as of the last round: the helper's own */
-    bool deaf;            /* it is being closed: no notification is answered */
+    bool greeted; /* what was held before it listened */
+    bool called;  /* as of the last round: the helper's own */
+    bool deaf;    /* it is being closed: no notification is answered */
 };
 
 struct enq;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "async/bell.h"
+#include "async/glance.h"
 #include "base/spawn.h"
 #include "base/visit.h"
 #include "base/why.h"
@@ -315,27 +316,6 @@ static bool watch_before(struct bed *bed)
     return first;
 }
 
-/* A session that dies may be one that an async request waits for. Those beyond
-   the room of one futex_waitv are looked at each tick. */
-static void watch_lives(struct bed *bed, const struct enq *e)
-{
-    const struct map *map = e->map;
-    uint32_t n = map_sessions(map), own = shm_load(&e->session.slot->keeper);
-
-    for (uint32_t i = 0; i < n; i++) {
-        session_ref_t ref = shm_load(&map->sessions[i].ref);
-        bool room = bed->n < SYS_WATCHES_MAX;
-        struct sys_watch none;
-
-        if (ref == 0 || shm_load(&map->sessions[i].keeper) == own)
-            continue;
-        if (session_watch(map, ref, room ? &bed->watches[bed->n] : &none))
-            bed->n += room;
-        else
-            bed->dead |= session_is_dead(map, ref);
-    }
-}
-
 /* As far as there is room: else it is seen each second. One word of each
    space. */
 static void watch_wants(struct bed *bed)
@@ -388,11 +368,9 @@ static mono_t reap_again(const struct bed *bed, mono_t next)
     return mono_min(next, mono_add_ns(sys.now(), pause_ns));
 }
 
-/* Without started requests there is no tick. */
 static void go_to_sleep(uint32_t heard, mono_t next, struct rounds *rounds)
 {
     struct bed bed = {.watches = {{&helper_bell.rings, heard}}, .n = 1};
-    bool waiting = false;
     struct enq *e;
 
     watch_notifications(&bed);
@@ -401,14 +379,13 @@ static void go_to_sleep(uint32_t heard, mono_t next, struct rounds *rounds)
     next = mono_min(next, round_due(rounds));
     cds_list_for_each_entry (e, &helper.attachments, node) {
         bed.dead |= shm_load(&e->map->dying);
-        if (!e->async.waiting || e->cut)
-            continue;
-        waiting = true;
-        watch_lives(&bed, e);
+        if (!e->async.deaf && !e->cut)
+            bed.n += glance_watch_lives(e, &bed.watches[bed.n],
+                SYS_WATCHES_MAX - bed.n, &bed.dead);
     }
     watch_wants(&bed);
     next = reap_again(&bed, next);
-    if (waiting || bed.full)
+    if (bed.full)
         sys.wait(bed.watches, bed.n, next);
     else
         sys.sleep(bed.watches, bed.n, next);

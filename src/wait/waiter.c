@@ -61,34 +61,6 @@ static int look(struct waiter *w)
     return rc;
 }
 
-/* A request behind another of the same session leaves time and death to that
-   one, and what becomes of the holder: its turn to look comes before. Else each
-   hand-over would make all those behind look, once for each. Not in a wide
-   scope, where those ahead may wait for others than we do. */
-static struct wait_plan plan_next(const struct waiter *w)
-{
-    const struct blockers *b = &w->b;
-    mono_t again = w->kin ? b->deadline : b->until;
-
-    if (b->behind_set)
-        again = mono_min(b->until, blockers_look_again(w->bypass->n > 0));
-    return (struct wait_plan){.again = again,
-        .ahead = b->ahead,
-        .ahead_state = b->ahead_state,
-        .holder = w->kin ? NULL : b->holder,
-        .holder_state = b->holder_state};
-}
-
-int waiter_look(struct waiter *w, struct wait_plan *plan)
-{
-    int rc = look(w);
-
-    if (rc == ENQ_PENDING)
-        *plan = plan_next(w);
-    bypass_end(w->bypass);
-    return rc;
-}
-
 /* --- spinning --- */
 
 #define SPIN_NS 20000 /* a hand-over to a sleeper costs about as much */
@@ -365,5 +337,45 @@ int waiter_wait(struct waiter *w, bool cycles)
     cycle_withdraw(w->t);
     if (rc == ENQ_OK)
         suspicion_granted(w->s, w->t, w->places);
+    return rc;
+}
+
+/* --- without a thread --- */
+
+/* One that is far behind is not told when the one ahead leaves
+   (transition_tell()): its glance tells. */
+#define FAR_TICKS_MOST 25
+
+/* A request behind another of the same session leaves time and death to that
+   one, and what becomes of the holder: its turn to look comes before. Else each
+   hand-over would make all those behind look, once for each. Not in a wide
+   scope, where those ahead may wait for others than we do. */
+static struct wait_plan plan_next(const struct waiter *w)
+{
+    const struct blockers *b = &w->b;
+    mono_t again = w->kin ? b->deadline : b->until;
+    bool watches = !w->kin && b->n > b->own;
+    int64_t n_ticks = ticks(b);
+
+    if (b->behind_set)
+        again = mono_min(b->until, blockers_look_again(w->bypass->n > 0));
+    return (struct wait_plan){.again = again,
+        .ahead = b->ahead,
+        .ahead_state = b->ahead_state,
+        .holder = w->kin ? NULL : b->holder,
+        .holder_state = b->holder_state,
+        .life = watches ? b->watch[b->own].word : NULL,
+        .ticks = n_ticks < FAR_TICKS_MOST ? (unsigned)n_ticks : FAR_TICKS_MOST};
+}
+
+int waiter_look(struct waiter *w, struct wait_plan *plan)
+{
+    int rc = look(w);
+
+    if (rc == ENQ_PENDING) {
+        *plan = plan_next(w);
+        blockers_pass_on_deaths(&w->b, w->s);
+    }
+    bypass_end(w->bypass);
     return rc;
 }

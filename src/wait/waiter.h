@@ -44,11 +44,17 @@ struct waiter {
  * @ahead, @holder  the waiter that it stands behind, and one of the locks in
  *         the way, or NULL: look as well when their states are others than
  *         these, which a glance each tick tells
+ * @life   the liveness word of a session whose death makes way, or NULL. There
+ *         may be more: all in the way must go, and until this one has gone the
+ *         others need not be watched
+ * @ticks  a glance each so many is enough
  */
 struct wait_plan {
     mono_t again;
     const struct entry *ahead, *holder;
     uint64_t ahead_state, holder_state;
+    const uint32_t *life;
+    unsigned ticks;
 };
 
 /* Looks until there is nothing more to learn; never blocks. On ENQ_PENDING

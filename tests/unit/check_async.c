@@ -496,69 +496,6 @@ TEST(an_event_of_one_lock_is_no_reason_to_look_at_the_waiters)
     enq_close(other);
 }
 
-/* --- what the helper thread sleeps on --- */
-
-static struct {
-    void (*real)(const struct sys_watch *watches, unsigned n, mono_t until);
-    const uint32_t *ours, *theirs;
-    uint32_t naps, n_ours, n_theirs;
-} bed;
-
-static void note_and_wait(const struct sys_watch *watches, unsigned n,
-    mono_t until)
-{
-    for (unsigned i = 0; i < n; i++) {
-        bed.n_ours += watches[i].word == bed.ours;
-        bed.n_theirs += watches[i].word == bed.theirs;
-    }
-    shm_add(&bed.naps, 1);
-    bed.real(watches, n, until);
-}
-
-static int open_and_stay(void *arg)
-{
-    struct enq *e = unit_open();
-
-    shm_store_release((uint32_t *)arg, e->session.ref);
-    for (;;)
-        pause();
-    return 0;
-}
-
-static const uint32_t *life_of_session(struct enq *e, session_ref_t ref)
-{
-    return liveness_word(&at_session(e->map, ref)->life);
-}
-
-/* There is room for so many words, and its own process's life says nothing. */
-TEST(while_requests_wait_the_lives_of_other_processes_are_watched_and_not_ours)
-{
-    uint32_t *ref = unit_shared(sizeof(*ref));
-    pid_t pid = unit_fork(open_and_stay, ref);
-    struct enq *e, *other;
-
-    eventually(shm_load_acquire(ref) != 0);
-    e = unit_open();
-    other = unit_open();
-    bed.ours = life_of_session(e, e->session.ref);
-    bed.theirs = life_of_session(e, *ref);
-    bed.real = sys.wait;
-    sys.wait = note_and_wait;
-    told_lock(other, "a", ENQ_MODE_X, 0);
-    told_start(e, "a", ENQ_MODE_X, "me", ENQ_FOREVER);
-    eventually(shm_load(&bed.naps) >= 1);
-    for (int i = 0; i < 3; i++) {
-        want(ENQ_OK,
-            enq_cancel(e, told_start(e, "a", ENQ_MODE_X, "me", ENQ_FOREVER)));
-        want(ENQ_CANCELLED, told_without_descriptor(e).result);
-    }
-    enq_close(e); /* the helper thread has no more to wait for */
-    ck_assert_uint_ge(bed.n_theirs, 1);
-    ck_assert_uint_eq(bed.n_ours, 0);
-    enq_close(other);
-    unit_kill(pid);
-}
-
 /* Else each order to the helper, as each opening is one, would be a round
    through all that there is. */
 TEST(a_death_that_was_reported_is_looked_after_once)
@@ -586,7 +523,6 @@ int main(void)
     ADD(the_ticket_is_ones_own_however_soon_others_take_the_event);
     ADD(no_event_of_a_lock_comes_before_the_result_that_brings_it);
     ADD(an_event_of_one_lock_is_no_reason_to_look_at_the_waiters);
-    ADD(while_requests_wait_the_lives_of_other_processes_are_watched_and_not_ours);
     ADD(a_death_that_was_reported_is_looked_after_once);
     return unit_end();
 }
