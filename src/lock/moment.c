@@ -273,15 +273,27 @@ static int see_cells(struct moment *m, uint32_t shard, uint32_t n)
 }
 
 /* In the order of their addresses: quicker than by cells, where many are due. */
-static int see_all(struct moment *m, uint32_t shard, uint32_t n)
+static int see_row(struct moment *m, const struct bucket_row *row)
 {
     unsigned name = spot_name_tag(m->name_hash);
     int rc = 0;
 
-    for (uint32_t i = 0; i < n && rc == 0; i++) {
-        scope_fetch_ahead(m->map, shard, i, n, name);
-        rc = see_bucket(m, at_bucket(m->map, shard, i));
+    for (uint32_t i = 0; i < row->n && rc == 0; i++) {
+        visit(VISIT_BUCKET);
+        scope_fetch_ahead(m->map, row, i, name);
+        rc = see_bucket(m, &row->first[i]);
     }
+    return rc;
+}
+
+static int see_all(struct moment *m, uint32_t shard, uint32_t n)
+{
+    struct bucket_row row;
+    int rc = 0;
+
+    for (uint32_t i = 0; i < n && rc == 0; i += row.n)
+        rc = scope_row(m->map, shard, i, n, &row) ? see_row(m, &row)
+                                                  : ENQ_ECORRUPT;
     return rc;
 }
 

@@ -238,15 +238,15 @@ static int see_object(struct scope *s, struct entry *first,
 static int see_objects(struct scope *s, const struct bucket *bucket,
     const struct key *key, entry_see_fn *see, void *context, bool *more)
 {
-    unsigned name = spot_name_tag(key->name_hash);
+    unsigned name = spot_name_tag(key->name_hash), set;
     uint32_t left = s->map->entries_max;
     int rc = 0;
 
     enq_assert(s->wide && holds_latch(s->t, &bucket->latch));
-    for (unsigned i = 0; i < BUCKET_SLOTS && rc == 0 && *more; i++)
-        if (bucket->tag[i] != 0 && bucket->tag[i] >> 8 == name)
-            rc = see_object(s, at_entry(s->map, bucket->ref[i]), key, see,
-                context, more);
+    for (set = bucket_slots_of_name(bucket, name); set != 0 && rc == 0 && *more;
+         set &= set - 1)
+        rc = see_object(s, at_entry(s->map, bucket->ref[__builtin_ctz(set)]),
+            key, see, context, more);
     for (ref_t ref = bucket->more; ref != 0 && rc == 0 && *more;) {
         struct entry *e = at_entry(s->map, ref);
         if (e == NULL || left-- == 0)
@@ -273,12 +273,13 @@ static int see_objects(struct scope *s, const struct bucket *bucket,
  *
  * A split cannot come, as the shard's latch is held.
  */
-static bool may_skip(const struct map *map, struct bucket *bucket,
-    unsigned name, uint32_t remade)
+HOT bool may_skip(const struct map *map, struct bucket *bucket, unsigned name,
+    uint32_t remade)
 {
     /* Partner: latch_try(), before the load of `raised`; see scope.h. */
     if (shm_load_fence(&bucket->latch) != 0 ||
-        shm_load_acquire(&bucket->more) != 0 || bucket_has_name(bucket, name))
+        shm_load_acquire(&bucket->more) != 0 ||
+        bucket_slots_of_name(bucket, name) != 0)
         return false;
     __atomic_thread_fence(__ATOMIC_ACQUIRE); /* the slots before `remade` */
     return shm_load(&map->h->remade) == remade;
@@ -330,67 +331,59 @@ static void say_if_empty(struct map *map, uint32_t number, uint32_t n)
     }
 }
 
-/*
- * A scan is as quick as memory is, and the full barrier in may_skip() lets no
- * two of its reads be under way at once. So lines are asked for some buckets
- * ahead, and there what the bucket leads to, if it may be of the name. Of what
- * is read for that, under no latch, nothing is kept.
- */
-#define BUCKETS_AHEAD 32
-#define OBJECTS_AHEAD 4
-
-/* As bucket_has_name(), four tags at a time, which are changed meanwhile. True
-   may be wrong: the lowest bit of a borrow. */
-static bool may_have_name(const struct bucket *bucket, unsigned name)
-{
-    const uint64_t ones = UINT64_C(0x0100010001000100);
-    const uint64_t *tags = (const uint64_t *)bucket->tag;
-    bool found = false;
-
-    for (unsigned i = 0; i < BUCKET_SLOTS / 4; i++) {
-        uint64_t other = (shm_load(&tags[i]) ^ ones * name) & ones * 0xff;
-
-        found |= ((other - ones) & ~other & ones * 0x80) != 0;
-    }
-    return found;
-}
-
 /* All three lines of a small one: its state, its key, its owner. */
-static void fetch_entry(const struct entry *e)
+static void fetch_entry(const struct map *map, ref_t ref)
 {
-    for (unsigned unit = 0; unit < SMALL_UNITS; unit++)
+    const struct entry *e = ref == 0 ? NULL : at_entry(map, ref);
+
+    for (unsigned unit = 0; e != NULL && unit < SMALL_UNITS; unit++)
         __builtin_prefetch((const char *)e + unit * UNIT_BYTES);
 }
 
-static void fetch_objects(const struct map *map, const struct bucket *bucket,
-    unsigned name)
+static __attribute__((noinline)) void fetch_objects(const struct map *map,
+    const struct bucket *bucket, unsigned set)
 {
-    if (bucket == NULL || !may_have_name(bucket, name))
-        return;
-    for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
-        const struct entry *e;
-
-        if (shm_load(&bucket->tag[i]) >> 8 != name)
-            continue;
-        e = at_entry(map, shm_load(&bucket->ref[i]));
-        if (e != NULL)
-            fetch_entry(e);
-    }
+    for (; set != 0; set &= set - 1)
+        fetch_entry(map, shm_load(&bucket->ref[__builtin_ctz(set)]));
+    fetch_entry(map, shm_load(&bucket->more));
 }
 
-static void fetch_ahead(const struct map *map, uint32_t shard, uint32_t i,
-    uint32_t n, unsigned name)
+/* At most BUCKETS_AHEAD beyond the row, so that it is there: behind the first row
+   of a shard, of which each has as many, stands the next one's. */
+static const struct bucket *bucket_ahead(const struct bucket_row *row,
+    uint32_t i)
 {
-    if (i + BUCKETS_AHEAD < n)
-        __builtin_prefetch(at_bucket(map, shard, i + BUCKETS_AHEAD));
-    if (i + OBJECTS_AHEAD < n)
-        fetch_objects(map, at_bucket(map, shard, i + OBJECTS_AHEAD), name);
+    return i < row->n ? &row->first[i] : &row->after[i - row->n];
 }
 
-void scope_fetch_ahead(const struct map *map, uint32_t shard, uint32_t i,
-    uint32_t n, unsigned name)
+bool scope_row(const struct map *map, uint32_t shard, uint32_t i, uint32_t n,
+    struct bucket_row *row)
 {
-    fetch_ahead(map, shard, i, n, name);
+    row->n = map_buckets_in_row(i, n);
+    row->first = at_bucket(map, shard, i);
+    i += row->n;
+    row->after = i < n ? at_bucket(map, shard, i)
+                       : &map->buckets[(shard + 1) * BUCKETS_FIRST];
+    return row->first != NULL && row->after != NULL;
+}
+
+/* What a look at a bucket will read: who found no slot, too, whatever the name
+   is. */
+HOT void fetch_ahead(const struct map *map, const struct bucket_row *row,
+    uint32_t i, unsigned name)
+{
+    const struct bucket *bucket = bucket_ahead(row, i + OBJECTS_AHEAD);
+    unsigned set = bucket_slots_of_name(bucket, name);
+
+    __builtin_prefetch(bucket_ahead(row, i + BUCKETS_AHEAD));
+    if (set != 0 || shm_load(&bucket->more) != 0)
+        fetch_objects(map, bucket, set);
+}
+
+void scope_fetch_ahead(const struct map *map, const struct bucket_row *row,
+    uint32_t i, unsigned name)
+{
+    fetch_ahead(map, row, i, name);
 }
 
 struct bucket_scan {
@@ -403,22 +396,32 @@ struct bucket_scan {
     bool empty; /* no bucket had anything so far */
 };
 
-static int scan_buckets(struct bucket_scan *x, uint32_t shard, uint32_t n)
+static int scan_row(struct bucket_scan *x, const struct bucket_row *row)
 {
     struct map *map = x->s->map;
     unsigned name = spot_name_tag(x->key->name_hash);
     int rc = 0;
 
-    for (uint32_t i = 0; i < n && rc == 0 && x->more; i++) {
-        struct bucket *bucket = at_bucket(map, shard, i);
+    for (uint32_t i = 0; i < row->n && rc == 0 && x->more; i++) {
+        struct bucket *bucket = &row->first[i];
 
-        if (bucket == NULL)
-            return ENQ_ECORRUPT;
-        fetch_ahead(map, shard, i, n, name);
+        visit(VISIT_BUCKET);
+        fetch_ahead(map, row, i, name);
         x->empty = x->empty && is_vacant(bucket);
         if (!may_skip(map, bucket, name, x->remade))
             rc = see_bucket(x->s, bucket, x->key, x->see, x->context, &x->more);
     }
+    return rc;
+}
+
+static int scan_buckets(struct bucket_scan *x, uint32_t shard, uint32_t n)
+{
+    struct bucket_row row;
+    int rc = 0;
+
+    for (uint32_t i = 0; i < n && rc == 0 && x->more; i += row.n)
+        rc = scope_row(x->s->map, shard, i, n, &row) ? scan_row(x, &row)
+                                                     : ENQ_ECORRUPT;
     return rc;
 }
 

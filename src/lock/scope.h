@@ -247,12 +247,35 @@ int scope_visit(struct scope *s, const struct key *key, entry_see_fn *see,
 int scope_visit_held(struct scope *s, const struct key *key, entry_see_fn *see,
     void *context);
 
-/* For a walk over buckets by name that is none for a key (moment.c): has this one
-   none of the name, for certain? And what it will read next is asked for. */
+/*
+ * A walk over buckets by name, of a shard of which no bucket is split meanwhile.
+ *
+ * It is as quick as memory is, as nearly all that it reads is read for the first
+ * time. So lines are asked for some buckets ahead, and there what the bucket
+ * leads to, if it may be of the name. Of what is read for that, under no latch,
+ * nothing is kept.
+ */
+#define BUCKETS_AHEAD BUCKETS_FIRST
+#define OBJECTS_AHEAD 12
+
+/* Buckets that stand side by side, and where those stand that come after. */
+struct bucket_row {
+    struct bucket *first;
+    const struct bucket *after;
+    uint32_t n;
+};
+
+/* From the i-th of n on; true: there is at least one. False: damaged. */
+bool scope_row(const struct map *map, uint32_t shard, uint32_t i, uint32_t n,
+    struct bucket_row *row);
+
+/* Asks for what is to be read next, at the i-th of the row. */
+void scope_fetch_ahead(const struct map *map, const struct bucket_row *row,
+    uint32_t i, unsigned name);
+
+/* Has this one none of the name, for certain? */
 bool scope_may_skip(const struct map *map, struct bucket *bucket, unsigned name,
     uint32_t remade);
-void scope_fetch_ahead(const struct map *map, uint32_t shard, uint32_t i,
-    uint32_t n, unsigned name);
 
 /* A lock for the key ends sooner than its waiters saw: they look anew, also a
    waiter that has looked just now and does not sleep yet. Faults:

@@ -179,6 +179,12 @@ static bool fields_overlap(const struct key *a, const struct key *b)
     return true;
 }
 
+/* "@" in each field. */
+static bool is_all(const struct key *key)
+{
+    return key->generic == (1u << key->fields) - 1;
+}
+
 bool key_overlaps(const struct key *a, const struct key *b)
 {
     if (a->fields != b->fields || a->name_bytes != b->name_bytes)
@@ -187,5 +193,5 @@ bool key_overlaps(const struct key *a, const struct key *b)
         return a->field_bytes == b->field_bytes &&
             memcmp(a->bytes, b->bytes, key_bytes(a)) == 0;
     return memcmp(a->bytes, b->bytes, a->name_bytes) == 0 &&
-        fields_overlap(a, b);
+        (is_all(a) || fields_overlap(a, b));
 }

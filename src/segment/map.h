@@ -235,6 +235,17 @@ static inline struct bucket *at_bucket(const struct map *map, uint32_t shard,
     return (struct bucket *)map_at(map, at) + i % BUCKETS_PER_SEGMENT;
 }
 
+/* So many buckets stand side by side, of a shard that has n, from the i-th on. */
+static inline uint32_t map_buckets_in_row(uint32_t i, uint32_t n)
+{
+    uint32_t end = BUCKETS_FIRST;
+
+    if (i >= BUCKETS_FIRST)
+        end =
+            i + BUCKETS_PER_SEGMENT - (i - BUCKETS_FIRST) % BUCKETS_PER_SEGMENT;
+    return (end < n ? end : n) - i;
+}
+
 /* Which shard a key is of. Bucket and tag use other bits of the same hash: see
    store/index.h. */
 static inline uint32_t shard_of_hash(uint64_t hash)

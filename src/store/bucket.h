@@ -23,7 +23,8 @@
 /* A bit for each slot that has this tag: bit i for slot i. A tag is no proof:
    the caller compares the whole key of each candidate. */
 unsigned bucket_slots_portable(const struct bucket *bucket, uint16_t tag);
-bool bucket_has_name_portable(const struct bucket *bucket, unsigned name);
+unsigned bucket_slots_of_name_portable(const struct bucket *bucket,
+    unsigned name);
 
 /* The thread sanitizer does not see that a vector is loaded without a latch on
    purpose. */
@@ -51,19 +52,19 @@ HOT unsigned bucket_slots(const struct bucket *bucket, uint16_t tag)
         _mm_setzero_si128()));
 }
 
-/* May the bucket have a key of this name (the tag's high half)? Of one that
-   nobody has latched, in one look. */
-HOT bool bucket_has_name(const struct bucket *bucket, unsigned name)
+/* The same of a tag's high half: which may have a key of this name? Of a bucket
+   that nobody has latched, in one look. */
+HOT unsigned bucket_slots_of_name(const struct bucket *bucket, unsigned name)
 {
     const __m128i want = _mm_set1_epi16((short)name);
     __m128i tags = _mm_loadu_si128((const __m128i *)bucket->tag);
 
-    return _mm_movemask_epi8(_mm_cmpeq_epi16(_mm_srli_epi16(tags, 8), want)) !=
-        0;
+    return (unsigned)_mm_movemask_epi8(_mm_packs_epi16(
+        _mm_cmpeq_epi16(_mm_srli_epi16(tags, 8), want), _mm_setzero_si128()));
 }
 #else
 #define bucket_slots bucket_slots_portable
-#define bucket_has_name bucket_has_name_portable
+#define bucket_slots_of_name bucket_slots_of_name_portable
 #endif
 
 static inline bool bucket_is_empty(const struct bucket *bucket)

@@ -35,6 +35,14 @@ size_t entry_payload_room(const struct map *map, const struct entry *e)
         : SMALL_PAYLOAD;
 }
 
+/* What each entry has room for needs no look at its page. */
+static inline bool has_room(const struct map *map, const struct entry *e,
+    size_t bytes)
+{
+    return likely(bytes <= SMALL_PAYLOAD) ||
+        bytes <= entry_payload_room(map, e);
+}
+
 /* Beyond the sum of the lengths, each text must end within its own bytes, as
    others compare and print it as a string. */
 bool entry_key(const struct map *map, const struct entry *e, struct key *key)
@@ -48,7 +56,7 @@ bool entry_key(const struct map *map, const struct entry *e, struct key *key)
     key->hash = e->hash;
     key->name_hash = e->name_hash;
     if (key->name_bytes < 2 || key->fields > ENQ_KEY_FIELDS_MAX ||
-        key_bytes(key) > entry_payload_room(map, e))
+        !has_room(map, e, key_bytes(key)))
         return false;
     if (key->bytes[key->name_bytes - 1] != '\0')
         return false;
@@ -115,7 +123,7 @@ const char *entry_owner(const struct map *map, const struct entry *e,
 {
     size_t at = (size_t)e->name_bytes + e->field_bytes, n = e->owner_bytes;
 
-    if (n < 1 || n > ENQ_OWNER_BYTES || at + n > entry_payload_room(map, e) ||
+    if (n < 1 || n > ENQ_OWNER_BYTES || !has_room(map, e, at + n) ||
         e->payload[at + n - 1] != '\0')
         return NULL;
     *bytes = n;
@@ -128,7 +136,7 @@ const char *entry_id(const struct map *map, const struct entry *e,
     size_t at = (size_t)e->name_bytes + e->field_bytes + e->owner_bytes;
     size_t n = e->id_bytes;
 
-    if (n < 1 || n > ENQ_ID_BYTES || at + n > entry_payload_room(map, e) ||
+    if (n < 1 || n > ENQ_ID_BYTES || !has_room(map, e, at + n) ||
         e->payload[at + n - 1] != '\0')
         return NULL;
     *bytes = n;

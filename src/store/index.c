@@ -146,13 +146,14 @@ static struct entry *find_spilled(const struct map *map,
     return NULL;
 }
 
-bool bucket_has_name_portable(const struct bucket *bucket, unsigned name)
+unsigned bucket_slots_of_name_portable(const struct bucket *bucket,
+    unsigned name)
 {
-    bool has = false;
+    unsigned set = 0;
 
     for (unsigned i = 0; i < BUCKET_SLOTS; i++)
-        has |= shm_load(&bucket->tag[i]) >> 8 == name;
-    return has;
+        set |= (unsigned)(shm_load(&bucket->tag[i]) >> 8 == name) << i;
+    return set;
 }
 
 unsigned bucket_slots_portable(const struct bucket *bucket, uint16_t tag)

@@ -470,7 +470,7 @@ const struct row rows[] = {
     {"a pair after a death inside the gate's latch", hold_others,
         lock_after_a_death_inside_the_gate, 20, 1000, 0, 0},
     {"a pair after a death amid a lock set", hold_others,
-        lock_after_a_death_amid_a_set, 60, 1000, 0, 0}, /* two shards of 256 */
+        lock_after_a_death_amid_a_set, 80, 1500, 0, 0}, /* two shards of 256 */
 #endif
     {.name = NULL},
 };

@@ -138,7 +138,7 @@ shapes() {
 	END
 }
 body() { # FUNCTION FILE
-    sed -n "/^[a-z].*[ *]$1(.*[^;]\$/,/^}/p" "../../src/$2"
+    sed -n "/^[a-zA-Z].*[ *]$1(.*[^;]\$/,/^}/p" "../../src/$2"
 }
 judge_shapes() {
     local model function file line bug
