@@ -126,12 +126,11 @@ static uint32_t slab_pages_for(uint32_t slots)
     return (slots + SMALL_PER_PAGE - 1) / SMALL_PER_PAGE;
 }
 
-/* Slabs, and buckets at the planned load: for as many objects, and as many
-   ids. */
+/* Slabs, and buckets, for as many objects, and as many ids. */
 static uint32_t pages_for(uint32_t slots)
 {
     return slab_pages_for(slots) +
-        2 * (slots / (BUCKET_LOAD * BUCKETS_PER_SEGMENT)) + SHARDS_ALL;
+        2 * (slots / (BUCKET_FILL * BUCKETS_PER_SEGMENT)) + SHARDS_ALL;
 }
 
 static uint64_t page_round(uint64_t n)

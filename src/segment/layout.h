@@ -74,7 +74,8 @@
 #define BUCKETS_PER_SEGMENT (PAGE_BYTES / 64u)
 #define BUCKETS_FIRST (BUCKETS_PER_SEGMENT / 4) /* empty space below 1 MiB */
 #define SEGMENTS_MAX 1024u /* of buckets, per shard: 67 M objects, 4 M ids */
-#define BUCKET_LOAD 2u     /* objects per bucket before more are used */
+#define BUCKET_LOAD 2u     /* objects per bucket before more are used, */
+#define BUCKET_FILL 3u     /* and with how many a full table makes do */
 
 #define SLOTS_DEFAULT 10000000u
 #define SLOTS_MAX 100000000u

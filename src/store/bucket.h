@@ -23,6 +23,10 @@
 /* A bit for each slot that has this tag: bit i for slot i. A tag is no proof:
    the caller compares the whole key of each candidate. */
 unsigned bucket_slots_portable(const struct bucket *bucket, uint16_t tag);
+/* The same for a name: which may have a key of it? By the tag's high half, and
+   the bit that each tag has, as a name's half may be 0. Of a bucket that nobody
+   has latched, in one look. */
+#define TAG_OF_NAME 0xff01u
 unsigned bucket_slots_of_name_portable(const struct bucket *bucket,
     unsigned name);
 
@@ -52,15 +56,14 @@ HOT unsigned bucket_slots(const struct bucket *bucket, uint16_t tag)
         _mm_setzero_si128()));
 }
 
-/* The same of a tag's high half: which may have a key of this name? Of a bucket
-   that nobody has latched, in one look. */
 HOT unsigned bucket_slots_of_name(const struct bucket *bucket, unsigned name)
 {
-    const __m128i want = _mm_set1_epi16((short)name);
+    const __m128i half = _mm_set1_epi16((short)TAG_OF_NAME);
+    const __m128i want = _mm_set1_epi16((short)(name << 8 | 1));
     __m128i tags = _mm_loadu_si128((const __m128i *)bucket->tag);
 
     return (unsigned)_mm_movemask_epi8(_mm_packs_epi16(
-        _mm_cmpeq_epi16(_mm_srli_epi16(tags, 8), want), _mm_setzero_si128()));
+        _mm_cmpeq_epi16(_mm_and_si128(tags, half), want), _mm_setzero_si128()));
 }
 #else
 #define bucket_slots bucket_slots_portable

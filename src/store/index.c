@@ -152,7 +152,9 @@ unsigned bucket_slots_of_name_portable(const struct bucket *bucket,
     unsigned set = 0;
 
     for (unsigned i = 0; i < BUCKET_SLOTS; i++)
-        set |= (unsigned)(shm_load(&bucket->tag[i]) >> 8 == name) << i;
+        set |= (unsigned)((shm_load(&bucket->tag[i]) & TAG_OF_NAME) ==
+                   (name << 8 | 1))
+            << i;
     return set;
 }
 

@@ -232,6 +232,25 @@ TEST(what_found_no_slot_is_found)
     enq_close(e);
 }
 
+/* What an empty slot has where others have their name. */
+TEST(a_name_whose_half_of_a_tag_is_zero_is_found)
+{
+    struct enq *e = open_without_ticks();
+    struct enq_grant other, g, all;
+    char name[16];
+
+    for (unsigned i = 0, tag = 1; tag != 0; i++) {
+        snprintf(name, sizeof(name), "n%u", i);
+        tag = spot_of_field(e, name, "a").tag >> 8;
+    }
+    want(ENQ_OK, unit_lock(e, "m", "a", ENQ_MODE_X, &other));
+    want(ENQ_OK, unit_lock(e, name, "a", ENQ_MODE_X, &g));
+    want(ENQ_BUSY, unit_lock(e, name, "@", ENQ_MODE_X, &all));
+    want(ENQ_OK, enq_unlock(e, g.handle, g.token));
+    want(ENQ_OK, unit_lock(e, name, "@", ENQ_MODE_X, &all));
+    enq_close(e);
+}
+
 /* --- splits --- */
 
 /* A field whose key goes to the bucket that comes next, from the one that is
@@ -536,6 +555,7 @@ int main(void)
     ADD(what_comes_into_a_table_that_was_found_empty_is_found);
     ADD(what_comes_beside_a_lock_for_all_into_an_empty_table_is_found);
     ADD(what_found_no_slot_is_found);
+    ADD(a_name_whose_half_of_a_tag_is_zero_is_found);
     ADD_LOOP(who_waits_for_a_bucket_that_is_split_goes_on_to_the_new_one, 2);
     ADD(tokens_go_on_growing_in_both_halves_of_a_bucket_that_is_split);
     ADD(two_threads_that_meet_have_buckets_added_to_all_shards);
