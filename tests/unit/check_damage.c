@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/point.h"
 #include "lock/transition.h"
 #include "store/mark.h"
 #include "store/walk.h"
@@ -142,15 +143,38 @@ static bool sleeps(struct sleeper *s)
     return s->entry != NULL;
 }
 
+/* Whoever is woken does not look before it may, as the table is damaged for a
+   moment. */
+static uint32_t may_not_look, stands;
+
+static void stand_still(const struct point *point)
+{
+    if (strcmp(point->name, "wait.woken") != 0)
+        return;
+    while (shm_load_acquire(&may_not_look)) {
+        shm_store(&stands, 1);
+        unit_nap();
+    }
+}
+
+static void keep_from_looking(struct sleeper *s)
+{
+    point_hook = stand_still;
+    shm_store_release(&may_not_look, 1);
+    eventually(shm_load(&stands) || entry_sleeps(s->entry) == ASLEEP_THREAD);
+}
+
 static void falls_asleep(struct sleeper *s, struct enq *e, const char *field)
 {
     *s = (struct sleeper){.e = e, .field = field};
     pthread_create(&s->thread, NULL, sleep_for_it, s);
     eventually(sleeps(s));
+    keep_from_looking(s);
 }
 
 static void wakes_with(struct sleeper *s, int rc)
 {
+    shm_store_release(&may_not_look, 0);
     pthread_join(s->thread, NULL);
     want(rc, s->rc);
 }
