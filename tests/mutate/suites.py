@@ -6,7 +6,7 @@ import re
 import sys
 
 import reach
-from table import (ABOUT, DEAR, LOOPED, MORE, OF, PAIRED, RACES, STILL,
+from table import (ABOUT, DEAR, LAST, LOOPED, MORE, OF, PAIRED, RACES, STILL,
                    WITH_BRIDGE)
 
 WITHOUT_TICKS = '-without-ticks'
@@ -105,4 +105,6 @@ def cost(name):
         return 0.5 + cost(name[:-len(WITHOUT_TICKS)])
     if name.endswith(SANITIZED):
         return 3
+    if name in LAST:
+        return 4
     return 2 if name in MORE else 1 if name in DEAR else 0

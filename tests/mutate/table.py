@@ -83,13 +83,13 @@ OF = {
         ('src/store', 'src/lock', 'src/wait', 'src/recovery'),
         'lock set_wait look recover threads set_threads cycle deadlock '
         'token convert scope set orphan set_faults start '
-        'sim scenarios model'),
+        'sim scenarios model growth crash'),
     **dict.fromkeys(('src/channel', 'src/remote'),
         'peer remote_start remote_held channel_address channel_link '
         'remote_threads remote_leader_threads scenarios-unix '
         'model-tcp remote remote_suspect lockctl/remote'),
     'src/async': 'async event heartbeat start set threads thread with hoard '
-                 'neighbours scenarios sim',
+                 'neighbours scenarios sim growth crash',
     'src/api': 'lock answers open look start set threads set_wait with hoard '
                'moment quoted orphan host convert abandon delay scenarios '
                'model sim',
@@ -112,6 +112,10 @@ RACES = {
     'tools/bridge': 'wire-asan threads-wire-tsan',
 }
 
+# For what no other has seen: deaths at each point, and visits that are counted.
+# They take most of a minute.
+LAST = ('growth', 'crash')
+
 # A suite that is not a unit: its program, what that is given, what stands
 # beside it. `%s` is the directory of the programs.
 MORE = {
@@ -123,6 +127,8 @@ MORE = {
                   ['--over', 'tcp', '--ops', '150']),
     'sim': (['sim/sim-run'],
             ['--plain', '--workers', '1', '--first', '1', '--seconds']),
+    'growth': (['crash/growth-run'], []),
+    'crash': (['crash/crash-run'], ['--points']),
     'wire': (['debug/enq-bridge', 'debug/lockctl'],
              ['tests/wire/play.py', 'wire']),
     'pair': (['debug/enq-bridge', 'debug/lockctl', 'release/libenq.so'],
