@@ -299,15 +299,15 @@ static int do_grow_table(struct scene *s)
 }
 
 /* Each shard of 256 has one page of buckets more than in the beginning, which is
-   enough for 160 objects; with 12,000 more a few get a second one. */
+   enough for 160 objects; with 5,000 more a few get a second one. */
 static void with_full_index(struct scene *s)
 {
-    with_many(s, 23000);
+    with_many(s, 30000);
 }
 
 static int do_grow_index(struct scene *s)
 {
-    return grow(s, "index", 12000);
+    return grow(s, "index", 5000);
 }
 
 static int do_wait_in_vain(struct scene *s)
