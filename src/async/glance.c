@@ -72,12 +72,14 @@ mono_t glance_due(const struct async *d)
 void glance(struct enq *e, mono_t now)
 {
     struct async *d = &e->async;
+    mono_t began;
 
     if (!d->all && !mono_reached(glance_due(d), now))
         return;
+    began = sys.now(); /* what this round did before it is no part of it */
     glance_at_all(e, d->all, now);
     d->all = false;
-    d->rested = mono_add_ns(now, (sys.now().ns - now.ns) * REST_TIMES);
+    d->rested = mono_add_ns(now, (sys.now().ns - began.ns) * REST_TIMES);
 }
 
 /* So many words are slept on, of so many requests: each costs the kernel a
