@@ -490,9 +490,10 @@ mono_t async_round(struct enq *e, struct thread *t, bool all)
     heartbeat_due(e, t, now);
     next = answer_notifications(&round, now);
     look_at_due(e, t, now);
-    next = mono_min(next, look_for_cycles(e, t, now));
     glance(e, now);
     next = mono_min(next, look_at_fresh(e, t, now));
+    /* behind all looks: each may find that it was told of a cycle (heed()) */
+    next = mono_min(next, look_for_cycles(e, t, now));
     if (!mono_is_never(round.next))
         watch_lower(&e->session, round.next.ns);
     next = mono_min(next, watch(&round, now));
