@@ -52,7 +52,8 @@ struct pass {
     bool looked; /* at `self`, or there is none */
     bool enough; /* nothing will come of the waiters behind */
     bool granted;
-    bool again;  /* a grant may let its owner's earlier requests pass */
+    bool again;  /* somebody may pass who was judged before */
+    bool judged; /* who is due; of whoever dies now, a reaper makes way */
     bool behind; /* a waiter stands before those that are told to try */
 };
 
@@ -144,7 +145,7 @@ static int stays(struct pass *p, struct entry *e, const struct ask *ask,
         return 0;
     /* an earlier one conflicts, but may be waiting for this very owner */
     rc = conflict_check(p->s, ask, e, &v);
-    /* or a session ended since we took stock: its reaper scans anew */
+    p->again |= v.over; /* a session ended since this round began */
     *yes = v.over || verdict_blocker(&v) != NULL;
     return rc;
 }
@@ -249,7 +250,7 @@ static int see_waiter(struct pass *p, struct ring *ring, struct entry *e,
 
     enq_assert(!p->s->wide && scope_is_entered(p->s));
     if (why != ENQ_OK)
-        return drop_from_ring(p->s, ring, e, why);
+        return p->judged ? 0 : drop_from_ring(p->s, ring, e, why);
     rc = grant_one(p, e);
     if (*left && entry_is(e, PHASE_WAITING))
         transition_tell(p->s, e);
@@ -304,18 +305,22 @@ static int drop_self(struct scope *s, struct entry *self)
 
 static int grant_all_due(struct pass *p, const struct key *key)
 {
-    int rc = take_stock(p, scope_object(p->s, key));
+    int rc = drop_last(p->s, key);
 
     enq_assert(!p->s->wide && scope_is_entered(p->s));
+    if (rc == 0)
+        rc = take_stock(p, scope_object(p->s, key));
     if (rc != 0 || p->closed)
         return rc;
     return each_waiter(p, scope_object(p->s, key), grant_due);
 }
 
 /* lmgr's ProcLockWakeup. The first entry is looked up anew each time, as it may
-   have been dropped, or the object with it. Each round with `again` has granted
-   at least one waiter, so that it ends. The young are told last, when all is
-   granted that can be. */
+   have been dropped, or the object with it. Another round comes where a grant may
+   let its owner's earlier requests pass; or where a waiter stayed only because
+   another had just died, of whom no reaper may make way any more, as this very
+   scan drops him. Each has granted or drops at least one, so that they end. The
+   young are told last, when all is granted that can be. */
 static int grant_narrow(struct scope *s, const struct key *key,
     struct entry *self)
 {
@@ -327,19 +332,18 @@ static int grant_narrow(struct scope *s, const struct key *key,
     if (likely(scope_object(s, key) == NULL))
         return 0;
     rc = drop_self(s, self);
-    if (rc == 0)
-        rc = drop_last(s, key);
     if (rc != 0)
         return rc;
     do {
         p = (struct pass){.s = s, .self = self, .looked = self == NULL};
         rc = grant_all_due(&p, key);
         granted |= p.granted;
+        p.judged = true;
+        if (rc == 0 && p.young && !p.again)
+            rc = each_waiter(&p, scope_object(s, key), retry_within);
     } while (rc == 0 && p.again);
     if (rc == 0 && granted)
         rc = transition_note_all(s, key);
-    if (rc == 0 && p.young)
-        rc = each_waiter(&p, scope_object(s, key), retry_within);
     s->marks &= (uint8_t)~SCOPE_MOVED;
     return rc;
 }

@@ -9,12 +9,14 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "api/attachment.h"
 #include "base/point.h"
 #include "lock/links.h"
 #include "lock/queue.h"
+#include "sync/life.h"
 #include "told.h"
 
 static struct enq *e;
@@ -235,6 +237,75 @@ TEST(an_owner_that_waits_behind_others_has_it_with_its_own)
     end();
 }
 
+static pid_t last_to_ask;
+
+static int ask_last(void *nothing)
+{
+    (void)nothing;
+    begin();
+    waits("a", ENQ_MODE_X, "D");
+    pause();
+    return 1;
+}
+
+static uint32_t asked;
+
+/* The helper has no latch here. */
+static void stop_when_asked(const struct point *p)
+{
+    if (strcmp(p->name, "async.looked") != 0)
+        return;
+    while (shm_load(&asked) < 3)
+        unit_nap();
+    raise(SIGSTOP);
+}
+
+/* Stopped, so as not to find by itself what the scan does not grant. */
+static int ask_thrice(void *nothing)
+{
+    static const enum enq_mode modes[] = {ENQ_MODE_S, ENQ_MODE_X, ENQ_MODE_S};
+
+    (void)nothing;
+    begin();
+    point_hook = stop_when_asked;
+    for (; asked < 3; shm_add(&asked, 1))
+        waits("a", modes[asked], modes[asked] == ENQ_MODE_S ? "C" : "B");
+    pause();
+    return 1;
+}
+
+/* Its end is proved by somebody else: the scan had found the last alive. */
+static void last_dies(const struct point *p)
+{
+    if (strcmp(p->name, "grant.stored") != 0)
+        return;
+    point_hook = NULL;
+    unit_kill(last_to_ask);
+    session_prove_all(e->map);
+}
+
+/* C passes B, which waits for what C has just got. That D is dead is found as
+   C's second is judged, and later D is dropped by the same scan: so nobody is
+   left of whom a reaper would make way. */
+TEST(who_is_judged_as_the_last_dies_is_granted_by_the_same_scan)
+{
+    struct enq_grant a;
+    pid_t others;
+
+    begin();
+    a = takes("a", ENQ_MODE_X, "A");
+    others = unit_fork(ask_thrice, NULL);
+    ck_assert_int_eq(waitpid(others, NULL, WUNTRACED), others);
+    last_to_ask = unit_fork(ask_last, NULL);
+    eventually(said() == 4);
+    point_hook = last_dies;
+    gives(&a);
+    ck_assert_ptr_null(point_hook);
+    ck_assert_str_eq(ring_of_a(), "C:S C:S | B:X");
+    unit_kill(others);
+    end();
+}
+
 TEST(the_last_tells_how_many_wait_whoever_leaves)
 {
     struct enq_grant a;
@@ -410,6 +481,7 @@ int main(void)
     ADD(who_passes_all_that_wait_begins_the_ring);
     ADD(who_waits_far_behind_a_set_that_waits_for_it_passes_it);
     ADD(an_owner_that_waits_behind_others_has_it_with_its_own);
+    ADD(who_is_judged_as_the_last_dies_is_granted_by_the_same_scan);
     ADD(the_last_tells_how_many_wait_whoever_leaves);
     ADD(that_sets_wait_in_a_queue_is_said_until_it_is_empty);
     ADD(recovery_makes_ring_and_count_anew);
