@@ -123,7 +123,7 @@ static void follow(struct search *x, uint32_t from, uint32_t blocker)
     }
     if (b.owner == 0 || b.delayed)
         return;
-    while ((node = multimap_take(&x->g.by_owner, b.owner)) != GRAPH_NONE)
+    while ((node = wait_graph_take(&x->g, b.owner)) != GRAPH_NONE)
         enter(x, node, from, blocker);
 }
 
@@ -253,7 +253,7 @@ static bool search_from_owner(struct search *x, uint64_t owner)
 
     x->owner = owner;
     x->ticket = NO_TICKET;
-    while ((node = multimap_take(&x->g.by_owner, owner)) != GRAPH_NONE)
+    while ((node = wait_graph_take(&x->g, owner)) != GRAPH_NONE)
         enter(x, node, GRAPH_NONE, GRAPH_NONE);
     return search(x);
 }
@@ -579,6 +579,7 @@ int cycle_each_edge(struct session *s, struct thread *t, cycle_see_fn *see,
     struct wait_graph g = {.s = s, .t = t, .whole = true};
 
     wait_graph_begin(&g);
+    wait_graph_collect(&g);
     for (uint32_t i = 0; i < g.n_nodes && !g.no_memory; i++)
         if (wait_graph_see(&g, i))
             see_edges(&g, i, see, context);

@@ -8,6 +8,7 @@
 #include "lock/bypass.h"
 #include "lock/pin.h"
 #include "lock/queue.h"
+#include "store/owners.h"
 #include "store/walk.h"
 
 /* --- what is known, in private memory --- */
@@ -353,24 +354,39 @@ static void expect(struct wait_graph *g, uint32_t started)
  * is enough. A cycle is closed by its last request, and that one looks after it
  * was queued, when all the others are there to be found: each was published
  * before it was queued; of several that come at once, the fences of publish()
- * in transition.c and of this function let at least one see all.
+ * in transition.c and of wait_graph_begin() let at least one see all.
  *
  * Started requests have marked their pages (store/mark.h): one thread may have
  * started thousands, and `waiting` is one handle.
  */
-void wait_graph_begin(struct wait_graph *g)
+void wait_graph_collect(struct wait_graph *g)
 {
     const struct map *map = g->s->map;
-    uint32_t started;
+    uint32_t started = count_started(map);
 
-    enq_assert(g->t->n_held == 0 && g->n_nodes == 0);
-    shm_fence(); /* partners: publish() in transition.c, mark_page() */
-    started = count_started(map);
+    enq_assert(g->t->n_held == 0 && !g->collected);
+    g->collected = true;
     expect(g, started);
     for (uint32_t i = 0; i < map_threads(map) && !g->no_memory; i++)
         note_thread(g, &map->threads[i]);
     if (!g->no_memory && started > 0)
         slab_each_waiting(map, g->t->ref, see_waiting, g);
+}
+
+void wait_graph_begin(struct wait_graph *g)
+{
+    enq_assert(g->n_nodes == 0);
+    shm_fence(); /* partners: publish() in transition.c, mark_page() */
+}
+
+/* Nearly no owner of a lock waits; and that one does is counted before its
+   request is queued (transition_queue()), so that the fence of wait_graph_begin()
+   is for this load, too. */
+uint32_t wait_graph_take(struct wait_graph *g, uint64_t owner)
+{
+    if (!g->collected && owners_wait(g->s->map, owner, 0))
+        wait_graph_collect(g);
+    return multimap_take(&g->by_owner, owner);
 }
 
 void wait_graph_free(struct wait_graph *g)

@@ -3,15 +3,18 @@
  *
  * Its nodes are the requests that wait; its edges lead from a request to what
  * is in its way: held locks, and requests that came before it (R7). The graph
- * is stored nowhere. Which requests wait, and whose they are, is collected in
- * the beginning; a key that one waits for is read when the search comes to it,
- * under its latches, and once: all that overlaps it is copied, which is one
+ * is stored nowhere. A key that one waits for is read when the search comes to
+ * it, under its latches, and once: all that overlaps it is copied, which is one
  * site, or, where that is enough, what is held. So a search costs what it comes
  * to, and not what waits elsewhere; and a site costs what waits and what is held
- * there, and not the edges, which are the square of a queue. What the search keeps is a private copy: nothing here
- * is derived, and a thread that dies in a search leaves nothing to recover but
- * a published handle (thread_slot.waiting), which names nothing as soon as its
- * request is gone.
+ * there, and not the edges, which are the square of a queue.
+ *
+ * Only where it comes to a lock whose owner waits, all that wait in the space
+ * are collected, once, to know that owner's requests (wait_graph_take()).
+ *
+ * What the search keeps is a private copy: nothing here is derived, and a thread
+ * that dies in a search leaves nothing to recover but a published handle
+ * (thread_slot.waiting), which names nothing as soon as its request is gone.
  *
  * A handle has the entry's generation in it. So what was copied is looked up
  * again by pin_take(), which refuses an entry that is in another use by then.
@@ -92,9 +95,15 @@ struct wait_graph {
     struct multimap by_key; /* and of sites, by the key's hash, of which what is
                                held was read; 0: all of it */
     bool whole;             /* all edges are wanted: no such sites */
+    bool collected;         /* all that wait have nodes */
     bool no_memory;         /* it is not whole */
     bool damaged;           /* a key could not be read */
 };
+
+/* Before anything is read: of two requests that are queued at once, the search
+   of one at least sees the other. */
+void wait_graph_begin(struct wait_graph *g);
+void wait_graph_free(struct wait_graph *g);
 
 /*
  * Collects what threads and sessions wait for. A request that means to wait and
@@ -103,8 +112,11 @@ struct wait_graph {
  *
  * With no latch held. Where memory is short the graph is not whole.
  */
-void wait_graph_begin(struct wait_graph *g);
-void wait_graph_free(struct wait_graph *g);
+void wait_graph_collect(struct wait_graph *g);
+
+/* A request of this owner that was not taken before, or GRAPH_NONE. Collects, if
+   the owner may wait. */
+uint32_t wait_graph_take(struct wait_graph *g, uint64_t owner);
 
 /* The node of this request, collected or not; GRAPH_NONE: no memory. Moves
    nodes. */
