@@ -31,7 +31,7 @@ void guard_told_slow(struct scope *s, const struct entry *e)
    request can come between ring and count. This + 1 is the entry's own, and
    keeps the gate raised when the scope is left. Changed under the gate's latch
    only, but read without it, under a bucket's: partner of the addition is the
-   load in scope_enter_at() and enter_concrete(). A death in here: recover()
+   load in scope_enter_at_once() and enter_concrete(). A death in here: recover()
    makes the ring anew, and then stores `raised` once, from it (set_gates()). */
 void links_add_generic(struct scope *s, struct entry *e)
 {

@@ -58,7 +58,7 @@ void listing_begin(struct listing_use *u, struct map *map, struct thread *t,
     u->listing = &map->listings[i];
     u->bit = GATE_LISTED(i);
     shm_store(&u->listing->gate, (uint32_t)(gate - map->gates));
-    /* Partners: the loads in scope_enter_at(), enter_concrete(), and
+    /* Partners: the loads in scope_enter_at_once(), enter_concrete(), and
        guard_enter_slow(). */
     shm_or(&gate->raised, u->bit);
     ENQ_POINT("list.told");

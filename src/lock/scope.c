@@ -3,7 +3,10 @@
  */
 #include "lock/scope.h"
 
+#include <string.h>
+
 #include "base/point.h"
+#include "lock/gate.h"
 #include "lock/listing.h"
 #include "store/grow.h"
 #include "store/notify.h"
@@ -34,7 +37,7 @@ int scope_raise(struct scope *s)
     if (rc != 0)
         return rc;
     s->wide = true;
-    /* Partners: the loads in scope_enter_at() and enter_concrete(). */
+    /* Partners: the loads in scope_enter_at_once() and enter_concrete(). */
     shm_add(&s->gate->raised, 1);
     ENQ_POINT("gate.raised");
     return 0;
@@ -54,9 +57,22 @@ int scope_pass(struct scope *s)
     return rc;
 }
 
+/* Under the gate's latch, with no generic entry that overlaps: narrow, as if the
+   gate had been down. A generic request that comes now finds our bucket's latch,
+   as of those that were under way when it raised the gate. */
+static int enter_beside(struct scope *s)
+{
+    int rc = spot_latch(s->map, s->t, &s->spot);
+
+    if (rc == 0)
+        listing_mark(s->map, shm_load_fence(&s->gate->raised), s->spot.hash);
+    latch_release(s->t, &s->gate->latch);
+    return rc;
+}
+
 /* Raised when we looked, but perhaps not any more: then there is no need to
    go the wide way. True: decided. */
-static bool enter_if_raised(struct scope *s, int *rc)
+static bool enter_if_raised(struct scope *s, const struct key *key, int *rc)
 {
     enq_assert(s->t->n_held == 0 && !s->wide);
     *rc = latch_acquire(s->t, &s->gate->latch, RANK_GATE);
@@ -65,6 +81,10 @@ static bool enter_if_raised(struct scope *s, int *rc)
     if ((shm_load_acquire(&s->gate->raised) & GATE_COUNT) == 0) {
         latch_release(s->t, &s->gate->latch);
         return false;
+    }
+    if (key != NULL && !gate_overlaps(s->map, s->gate, key)) {
+        *rc = enter_beside(s);
+        return true;
     }
     s->wide = true;
     shm_add(&s->gate->raised, 1);
@@ -76,8 +96,8 @@ static bool enter_if_raised(struct scope *s, int *rc)
 
 /* Narrow if the gate is down, seen inside the bucket's latch; else the gate's
    latch first, as its rank is lower. Then it may be down again, hence the loop:
-   each round somebody else has had the gate. */
-static int enter_concrete(struct scope *s)
+   each round somebody else has had the gate. NULL: the key is not known. */
+static int enter_concrete(struct scope *s, const struct key *key)
 {
     uint32_t raised;
     int rc;
@@ -94,14 +114,39 @@ static int enter_concrete(struct scope *s)
             return 0;
         }
         spot_unlatch(s->t, &s->spot);
-    } while (!enter_if_raised(s, &rc));
+    } while (!enter_if_raised(s, key, &rc));
     return rc;
 }
 
-int scope_enter_slow(struct scope *s, bool generic)
+int scope_enter_slow(struct scope *s, const struct key *key)
 {
     enq_assert(s->t->n_held == 0 && !s->wide);
-    return generic ? scope_raise(s) : enter_concrete(s);
+    return key->generic != 0 ? scope_raise(s) : enter_concrete(s, key);
+}
+
+/* Copied first, and looked at then: no latch keeps the entry from being used
+   anew. If it is, its key may be half of one and half of the other; whoever
+   entered by it sees another generation inside. */
+static bool copy_key(const struct scope *s, const struct entry *e,
+    struct key *key, char *bytes)
+{
+    if (!entry_key(s->map, e, key) || key_bytes(key) > KEY_BYTES_MAX)
+        return false;
+    memcpy(bytes, key->bytes, key_bytes(key));
+    key->bytes = bytes;
+    return bytes[key->name_bytes - 1] == '\0' &&
+        bytes[key_bytes(key) - 1] == '\0' && key->hash == s->spot.hash;
+}
+
+int scope_enter_entry_slow(struct scope *s, const struct entry *e, bool generic)
+{
+    char bytes[KEY_BYTES_MAX];
+    struct key key;
+
+    enq_assert(s->t->n_held == 0 && !s->wide);
+    if (generic)
+        return scope_raise(s);
+    return enter_concrete(s, copy_key(s, e, &key, bytes) ? &key : NULL);
 }
 
 /*
@@ -196,28 +241,6 @@ static int see_held(struct scope *s, struct entry *first, entry_see_fn *see,
     while ((e = ring_next(&ring)) != NULL && !entry_is(e, PHASE_WAITING) &&
         see(context, e))
         continue;
-    return ring.damaged ? ENQ_ECORRUPT : 0;
-}
-
-/* The gate's generic entries that overlap. A gate is one of many names, by
-   hash, so that its ring has entries of others, too. There may be thousands
-   that do not overlap: of these the texts are not read. */
-static int see_gate(struct scope *s, const struct key *key, entry_see_fn *see,
-    void *context, bool *more)
-{
-    struct ring ring = ring_from(s->map, at_entry(s->map, s->gate->head));
-    uint64_t digest = key->generic != 0 || ring.at == 0
-        ? key->hash
-        : key_digest(key, s->map->hash_seed);
-    struct entry *e;
-    struct key other;
-
-    enq_assert(s->wide && scope_is_entered(s));
-    while (*more && (e = ring_next(&ring)) != NULL)
-        if (e->name_hash == key->name_hash && e->fields == key->fields &&
-            key_may_overlap(e->hash, digest, key->fields) &&
-            entry_key(s->map, e, &other) && key_overlaps(key, &other))
-            *more = see(context, e);
     return ring.damaged ? ENQ_ECORRUPT : 0;
 }
 
@@ -469,7 +492,7 @@ static int visit_wide(struct scope *s, const struct key *key, entry_see_fn *see,
 {
     struct bucket_scan x = {.s = s, .key = key, .see = see, .context = context};
     bool more = true;
-    int rc = see_gate(s, key, see, context, &more);
+    int rc = gate_visit(s->map, s->gate, key, see, context, &more);
 
     enq_assert(s->wide && scope_is_entered(s));
     if (rc != 0 || !more)

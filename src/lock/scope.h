@@ -21,9 +21,10 @@
  * with a look, passes through the latch of its bucket first (scope_pass()).
  *
  * So an entry changes only under its bucket's latch (a generic one's: the
- * gate's), and while the gate is raised only in a thread that holds the gate as
- * well: in a wide scope entries of the name that it has seen stand still
- * between the steps.
+ * gate's), and where it overlaps a generic one only in a thread that holds the
+ * gate as well. Whoever holds the gate keeps all others out that have not
+ * latched their bucket yet: in a wide scope entries of the name that it has seen
+ * stand still between the steps.
  *
  * Where this differs from lmgr: there a conflict is read from counts in the
  * LOCK (grantMask, waitMask); here the entries of the object are walked, as
@@ -119,7 +120,9 @@ HOT void scope_begin(struct scope *s, struct session *session, struct thread *t)
     s->marks = 0;
 }
 
-int scope_enter_slow(struct scope *s, bool generic);
+int scope_enter_slow(struct scope *s, const struct key *key);
+int scope_enter_entry_slow(struct scope *s, const struct entry *e,
+    bool generic);
 void scope_leave_slow(struct scope *s);
 
 /*
@@ -128,7 +131,7 @@ void scope_leave_slow(struct scope *s);
  * it, or a generic request could raise the gate, look at this bucket and find
  * it empty, all between our look and our latch.
  */
-HOT int scope_enter_at(struct scope *s, uint32_t name_hash, uint64_t hash,
+HOT bool scope_enter_at_once(struct scope *s, uint32_t name_hash, uint64_t hash,
     bool generic)
 {
     enq_assert(s->t->n_held == 0);
@@ -136,15 +139,15 @@ HOT int scope_enter_at(struct scope *s, uint32_t name_hash, uint64_t hash,
     s->spot = spot_of(name_hash, hash);
     s->wide = s->vacant = s->known = false;
     s->now = (mono_t){0};
-    if (likely(!generic && spot_latch_try(s->map, s->t, &s->spot))) {
-        /* Partner: scope_raise() in scope.c. The swap of the latch and this
-           load are sequentially consistent, as are the addition there and the
-           load of the latch: see above. */
-        if (likely(shm_load_fence(&s->gate->raised) == 0))
-            return 0;
-        spot_unlatch(s->t, &s->spot);
-    }
-    return scope_enter_slow(s, generic);
+    if (unlikely(generic || !spot_latch_try(s->map, s->t, &s->spot)))
+        return false;
+    /* Partner: scope_raise() in scope.c. The swap of the latch and this load are
+       sequentially consistent, as are the addition there and the load of the
+       latch: see above. */
+    if (likely(shm_load_fence(&s->gate->raised) == 0))
+        return true;
+    spot_unlatch(s->t, &s->spot);
+    return false;
 }
 
 /*
@@ -154,7 +157,10 @@ HOT int scope_enter_at(struct scope *s, uint32_t name_hash, uint64_t hash,
  */
 HOT int scope_enter(struct scope *s, const struct key *key)
 {
-    return scope_enter_at(s, key->name_hash, key->hash, key->generic != 0);
+    return likely(scope_enter_at_once(s, key->name_hash, key->hash,
+               key->generic != 0))
+        ? 0
+        : scope_enter_slow(s, key);
 }
 
 /* What is read here may be of an entry used anew meanwhile: the caller looks
@@ -163,8 +169,12 @@ HOT int scope_enter(struct scope *s, const struct key *key)
    different uses, the scope is that of neither, and the generation tells. */
 HOT int scope_enter_entry(struct scope *s, const struct entry *e)
 {
-    return scope_enter_at(s, shm_load(&e->name_hash), shm_load(&e->hash),
-        shm_load(&e->generic) != 0);
+    bool generic = shm_load(&e->generic) != 0;
+
+    return likely(scope_enter_at_once(s, shm_load(&e->name_hash),
+               shm_load(&e->hash), generic))
+        ? 0
+        : scope_enter_entry_slow(s, e, generic);
 }
 
 /* For a thread that holds the latches of several keys at once (wait/set.c): a
@@ -239,8 +249,6 @@ void scope_wake(struct scope *s, struct entry *e);
  * has shown. What is to be dropped or granted is noted, and done afterwards.
  * Faults: ENQ_ECORRUPT.
  */
-/* `see` false: stop. */
-typedef bool entry_see_fn(void *context, struct entry *e);
 int scope_visit(struct scope *s, const struct key *key, entry_see_fn *see,
     void *context);
 /* What is held; in a wide scope others as well. */

@@ -445,7 +445,8 @@ enum asleep {
 
 /*
  * The record of a request, waiting or held. Guarded by its bucket's latch
- * (generic ones: the gate's), and by the gate's as well while it is raised.
+ * (generic ones: the gate's), and by the gate's as well where it overlaps a
+ * generic one.
  * TRUE but for the links; `state` is stored last (release): that store is the
  * commit, and the partner of every acquire load of a state. A waiter sleeps on
  * the low half of `state`. store/entry.h says what may be read without a latch.

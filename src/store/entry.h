@@ -139,6 +139,9 @@ static inline mono_t entry_due(const struct entry *e)
     return mono_add_ns((mono_t){e->since_ns}, e->window_ns);
 }
 
+/* Shown one entry after the other; false: it has seen enough. */
+typedef bool entry_see_fn(void *context, struct entry *e);
+
 /* The number for which it was adopted (enq_adopt_for); 0: none was given.
    ENTRY_HEIR is loaded first (acquire): where it is set, `ticket` holds it. */
 static inline uint64_t entry_heir(const struct entry *e)

@@ -81,7 +81,7 @@ static int latch_buckets(struct set *set)
     return 0;
 }
 
-/* Inside the latches, never before: see scope_enter_at(). A gate that is listed
+/* Inside the latches, never before: see scope_enter_at_once(). A gate that is listed
    only counts as raised: the marks of two keys may be met by two looks of the
    list, which would see half of the set; beside the gate's latch it cannot. */
 static bool any_raised(const struct set *set)
@@ -193,7 +193,7 @@ static int pass_buckets(struct set *set)
     return rc;
 }
 
-/* As scope_enter_at() begins one; the latches are the set's. All share what was
+/* As scope_enter_at_once() begins one; the latches are the set's. All share what was
    learned of sets that may be passed, as all are one request. */
 static void begin_scope(struct set *set, struct member *m)
 {

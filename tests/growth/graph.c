@@ -156,6 +156,44 @@ void wait_in_many_sessions(struct beside *b)
     }
 }
 
+static void wait_for_two(struct beside *b)
+{
+    struct enq_req shared = {.size = sizeof(shared),
+        .name = "shared",
+        .key = {"key"},
+        .mode = ENQ_MODE_X,
+        .owner = "both",
+        .wait_ms = ENQ_FOREVER};
+    struct enq_req too = shared;
+    const struct enq_req *reqs[] = {&shared, &too};
+    struct enq_grant grants[2];
+    uint64_t ticket;
+
+    too.name = "too";
+    if (enq_start_set(b->other, reqs, 2, grants, &ticket) != ENQ_PENDING)
+        abort();
+}
+
+/* Those wait for owners that wait for nobody; as does the set, behind which it
+   is worth a search. */
+void wait_elsewhere_and_as_a_set(struct beside *b)
+{
+    for (unsigned i = 0; i < b->n; i++) {
+        hold_key(b, key_of(i), ENQ_MODE_X, "holder");
+        wait_for(b, key_of(i), ENQ_MODE_X, "waiter");
+    }
+    wait_for_a_lock_of(b, "last");
+    hold_key(b, "shared", ENQ_MODE_X, "far");
+    hold_key(b, "too", ENQ_MODE_X, "far");
+    wait_for_two(b);
+}
+
+void come_behind_a_set(struct beside *b, unsigned unused)
+{
+    (void)unused;
+    come_and_go(b->e, "shared", "last", 0);
+}
+
 /* As often as it is wanted: nobody is left in the queue. */
 void look_and_go(struct beside *b, unsigned unused)
 {

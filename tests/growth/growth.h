@@ -56,6 +56,7 @@ extern const struct row rows[]; /* the last has no name */
 const char *name_of(unsigned i); /* an owner; until the next call */
 void hold_before_a_queue(struct beside *b);
 void hold_x_before_a_queue(struct beside *b);
+void hold_x_before_a_queue_beside_any(struct beside *b);
 void hold_e_before_a_queue(struct beside *b);
 void come_and_give_up(struct beside *b, unsigned i);
 void hand_over_x(struct beside *b, unsigned i);
@@ -92,6 +93,8 @@ void look_for_a_cycle(struct beside *b, unsigned unused);
 void look_and_go(struct beside *b, unsigned unused);
 void look_as_a_reader(struct beside *b, unsigned unused);
 void come_behind_one_who_waits(struct beside *b, unsigned i);
+void wait_elsewhere_and_as_a_set(struct beside *b);
+void come_behind_a_set(struct beside *b, unsigned unused);
 void share_and_wait_for_more(struct beside *b);
 void find_a_cycle(struct beside *b, unsigned unused);
 

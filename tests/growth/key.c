@@ -101,6 +101,17 @@ void hold_x_before_a_queue(struct beside *b)
     hold_one_before_a_queue(b, ENQ_MODE_X);
 }
 
+/* '@' of the same name, in requests of more fields: its gate is theirs. */
+void hold_x_before_a_queue_beside_any(struct beside *b)
+{
+    struct enq_grant any;
+
+    must(enq_lock(b->other,
+        ENQ_REQ(.name = "shared", .key = {"other", "@"}, .mode = ENQ_MODE_X),
+        &any));
+    hold_x_before_a_queue(b);
+}
+
 void hold_e_before_a_queue(struct beside *b)
 {
     hold_one_before_a_queue(b, ENQ_MODE_E);

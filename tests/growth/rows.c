@@ -416,6 +416,8 @@ const struct row rows[] = {
         come_and_give_up, 100, 500, 0, 0},
     {"a hand-over of X in a queue", hold_x_before_a_queue, hand_over_x, 100,
         500, 0, 0},
+    {"a hand-over of X in a queue, beside '@' of other keys",
+        hold_x_before_a_queue_beside_any, hand_over_x, 100, 500, 1000, 0},
     /* its owner is taken for one that waits in one run of some 200 */
     {"a hand-over of E in a queue", hold_e_before_a_queue, hand_over_e, 100,
         1e6, 1000, 0},
@@ -444,6 +446,8 @@ const struct row rows[] = {
        searches; more than three of the 1,000 that come here, in one run of 1,800 */
     {"one for whom nobody waits, behind a queue", queue_behind_one_who_waits,
         come_behind_one_who_waits, 400, 1e6, 0, 0},
+    {"a search behind a set, beside others that wait",
+        wait_elsewhere_and_as_a_set, come_behind_a_set, 400, 1e6, 0, 0},
     {"a search beside held locks", hold_much_and_wait, look_and_go, 700, 3000,
         0, 0},
     {"a search beside locks that were waited for", hold_what_was_waited_for,

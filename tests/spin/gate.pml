@@ -11,7 +11,8 @@
  * linked is what can be seen: an entry is in `ring[bucket]` or in `generic`
  * until it is unlinked, and true is `held` alone. DEATHS times a thread dies at
  * any step; the next that wants its latch recovers (latch.pml proves that one
- * does), in the order of rebuild(); MORTAL says which may.
+ * does), in the order of rebuild(); MORTAL says which may. OTHER generic entries
+ * are of other names of the gate: they overlap nothing, and keep it raised.
  *
  * BUG_1  raised after the visit of the buckets
  * BUG_2  a scan looks at what is in a bucket, and not at its latch
@@ -24,6 +25,9 @@
  * BUG_9  a shard is said to be empty after the look, not before
  * BUG_10 a bucket may be made anew while a scan looks at it
  * BUG_11 recover() leaves a shard empty whose scan died
+ * BUG_12 beside what does not overlap a request lets go of the gate before it has
+ *        its bucket's latch
+ * BUG_13 a request passes the gate without a look whether anything overlaps
  */
 #ifndef N
 #define N 3
@@ -38,6 +42,9 @@
 #define DEATHS 1
 #endif
 
+#ifndef OTHER
+#define OTHER 0
+#endif
 #ifndef MORTAL
 #define MORTAL 15 /* which may die, a bit each */
 #endif
@@ -53,7 +60,7 @@
 byte gate, shard[2], bucket[2]; /* latches: thread + 1, or NOBODY */
 bit vacant[2];                  /* SHARD_EMPTY */
 byte remade;
-short raised;
+short raised = OTHER;
 byte ring[2], generic; /* derived: which are linked */
 byte held;             /* true: state is HELD */
 byte kill, dead;
@@ -129,8 +136,8 @@ inline recover()
 #ifndef BUG_7
     if
     :: gated -> atomic {
-        raised = HAS(generic, 0) + HAS(generic, 1) + HAS(generic, 2) +
-            HAS(generic, 3)
+        raised = OTHER + HAS(generic, 0) + HAS(generic, 1) +
+            HAS(generic, 2) + HAS(generic, 3)
     }
     :: else
     fi;
@@ -243,6 +250,20 @@ inline enter_concrete()
         latch_acquire(gate);
         if
         :: raised == 0 -> latch_release(gate)
+#ifdef BUG_13
+        :: raised != 0 ->
+#else
+        :: raised != 0 && generic == 0 ->
+#endif
+            /* enter_beside() */
+#ifdef BUG_12
+            latch_release(gate);
+            spot_latch(HOME(me));
+#else
+            spot_latch(HOME(me));
+            latch_release(gate);
+#endif
+            break
         :: else ->
             wide = 1;
             raised++;
@@ -475,7 +496,7 @@ end_killer:
     od
 }
 
-/* At rest the gate is down, and nothing of the living is linked. */
+/* At rest only others keep the gate raised, and nothing of the living is linked. */
 proctype Rest()
 {
     timeout ->
@@ -484,7 +505,7 @@ proctype Rest()
         bucket[1] == 0 ->
         assert((held & ~dead) == 0 && (ring[0] & ~dead) == 0 &&
             (ring[1] & ~dead) == 0 && (generic & ~dead) == 0);
-        assert(raised == HAS(generic, 0) + HAS(generic, 1) +
+        assert(raised == OTHER + HAS(generic, 0) + HAS(generic, 1) +
             HAS(generic, 2) + HAS(generic, 3))
     :: else ->
         assert(DEAD(gate) || DEAD(shard[0]) || DEAD(shard[1]) ||

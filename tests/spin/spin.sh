@@ -44,6 +44,7 @@ runs() {
 	holds gate
 	holds gate -DGENERIC=6
 	holds gate -DN=4 -DGENERIC=8 -DROUNDS=1 -DMORTAL=4
+	holds gate -DOTHER=1
 	bug gate -DBUG_1
 	bug gate -DBUG_2
 	bug gate -DBUG_3
@@ -55,6 +56,8 @@ runs() {
 	bug gate -DBUG_9
 	bug gate -DBUG_10 -DN=4 -DGENERIC=8 -DROUNDS=1 -DMORTAL=4
 	bug gate -DBUG_11 -DGENERIC=6
+	bug gate -DBUG_12 -DOTHER=1
+	bug gate -DBUG_13 -DOTHER=1
 	holds promote
 	bug promote -DBUG_1
 	bug promote -DBUG_2
