@@ -380,18 +380,14 @@ int conflict_check(struct scope *s, const struct ask *ask,
 /* --- witnesses --- */
 
 /* Of the same name, its gate is ours: so it stands still while we look. */
-bool conflict_is_known(struct scope *s, const struct ask *ask,
-    const struct entry *waiter)
+static bool is_in_its_way(struct scope *s, const struct ask *ask,
+    enq_handle witness)
 {
     uint64_t state;
-    const struct entry *e;
+    const struct entry *e = entry_of_handle(s->map, witness, &state);
     struct key key;
     bool same;
 
-    enq_assert(s->wide && scope_is_entered(s));
-    if (entry_is_of_set(waiter))
-        return false;
-    e = entry_of_handle(s->map, shm_load(&waiter->witness), &state);
     if (e == NULL || STATE_PHASE(state) != PHASE_HELD ||
         shm_load(&e->name_hash) != ask->key.name_hash ||
         entry_over(s->map, e, scope_clock(s)) != ENQ_OK ||
@@ -403,13 +399,30 @@ bool conflict_is_known(struct scope *s, const struct ask *ask,
             same);
 }
 
-void conflict_note(struct scope *s, const struct verdict *v,
-    struct entry *waiter)
+bool conflict_is_known(struct scope *s, const struct ask *ask,
+    struct entry *waiter, enq_handle usual)
 {
     enq_assert(s->wide && scope_is_entered(s));
+    if (entry_is_of_set(waiter))
+        return false;
+    if (is_in_its_way(s, ask, shm_load(&waiter->witness)))
+        return true;
+    if (usual == 0 || !is_in_its_way(s, ask, usual))
+        return false;
+    shm_store(&waiter->witness, usual);
+    return true;
+}
+
+enq_handle conflict_note(struct scope *s, const struct verdict *v,
+    struct entry *waiter)
+{
+    enq_handle witness =
+        v->witness == NULL ? 0 : entry_handle(s->map, v->witness);
+
+    enq_assert(s->wide && scope_is_entered(s));
     if (!entry_is_of_set(waiter))
-        shm_store(&waiter->witness,
-            v->witness == NULL ? 0 : entry_handle(s->map, v->witness));
+        shm_store(&waiter->witness, witness);
+    return witness;
 }
 
 /* --- summaries ---

@@ -350,33 +350,57 @@ static int grant_narrow(struct scope *s, const struct key *key,
 
 /* --- everything that overlaps, in a wide scope --- */
 
-struct find {
+/* A visit must not change the rings that it walks, and the order of arrival runs
+   across them: so waiters are noted first, those of the lowest tickets, and
+   judged afterwards. They stand still meanwhile, as the gate is held. What does
+   not fit is for another visit. */
+struct noted {
     struct scope *s;
     const struct key *beside; /* pass over what overlaps this; or NULL */
     uint64_t after;           /* ticket */
-    struct entry *found;
+    unsigned n;
+    struct noted_waiter *of; /* NOTED_MOST, by ticket; one of each */
 };
 
-static bool passed_over(const struct find *f, const struct entry *e)
+static bool passed_over(const struct noted *x, const struct entry *e)
 {
     struct key key;
 
-    return f->beside != NULL &&
-        (!entry_key(f->s->map, e, &key) || key_overlaps(f->beside, &key));
+    return x->beside != NULL &&
+        (!entry_key(x->s->map, e, &key) || key_overlaps(x->beside, &key));
 }
 
-static bool see_next_waiter(void *context, struct entry *e)
+/* The members of a set have one ticket: the first that is met stands for all. */
+static void note(struct noted *x, struct entry *e)
 {
-    struct find *f = context;
+    uint64_t ticket = e->ticket;
+    unsigned at = x->n;
 
-    enq_assert(scope_is_entered(f->s));
-    if (entry_is(e, PHASE_WAITING) && e->ticket > f->after &&
-        (f->found == NULL || e->ticket < f->found->ticket) &&
-        entry_over(f->s->map, e, scope_clock(f->s)) == ENQ_OK &&
-        !passed_over(f, e))
-        f->found = e;
+    while (at > 0 && x->of[at - 1].ticket > ticket)
+        at--;
+    if (at == NOTED_MOST || (at > 0 && x->of[at - 1].ticket == ticket))
+        return;
+    x->n += x->n < NOTED_MOST;
+    memmove(&x->of[at + 1], &x->of[at], (x->n - at - 1) * sizeof(*x->of));
+    x->of[at] = (struct noted_waiter){ticket, e};
+}
+
+static bool see_waiter_of_many(void *context, struct entry *e)
+{
+    struct noted *x = context;
+
+    enq_assert(scope_is_entered(x->s));
+    if (entry_is(e, PHASE_WAITING) && e->ticket > x->after &&
+        entry_over(x->s->map, e, scope_clock(x->s)) == ENQ_OK &&
+        !passed_over(x, e))
+        note(x, e);
     return true;
 }
+
+struct find {
+    struct scope *s;
+    struct entry *found;
+};
 
 static bool see_over(void *context, struct entry *e)
 {
@@ -389,70 +413,82 @@ static bool see_over(void *context, struct entry *e)
     return false;
 }
 
+/* What the waiters so far tell of the next. */
+struct before {
+    struct summary stay;
+    enq_handle usual; /* a lock that was in the way of the last, or 0 */
+    bool again;       /* see grant_overlapping() */
+};
+
 static int stays_wide(struct scope *s, struct entry *e, const struct ask *ask,
-    bool *yes)
+    struct before *b, bool *yes)
 {
     struct verdict v;
     int rc;
 
     enq_assert(s->wide && scope_is_entered(s));
-    *yes = conflict_is_known(s, ask, e);
+    *yes = conflict_is_known(s, ask, e, b->usual);
     if (*yes)
         return 0;
     rc = conflict_check(s, ask, e, &v);
     *yes = v.over || verdict_blocker(&v) != NULL;
-    conflict_note(s, &v, e);
+    b->usual = conflict_note(s, &v, e);
     return rc;
 }
 
-/*
- * One visit for each waiter, by ticket: a visit must not change the rings that
- * it walks, and the order of arrival runs across the rings.
- *
- * *again: some grants may let waiters pass that were checked before. A generic
- * waiter that is granted is in the way no more of those that came later, and
- * they need not overlap `key`. And the waiter ahead of an owner's other request
- * may wait for this owner now, and so be passed (R7); or that request cumulates
- * (R6).
- */
+/* Granted, told to retry, or one of those that stay. */
+static int judge_wide(struct scope *s, struct entry *e, struct before *b)
+{
+    struct ask ask;
+    bool stays;
+    int rc;
+
+    enq_assert(s->wide && scope_is_entered(s));
+    if (!entry_ask(s->map, e, &ask))
+        return ENQ_ECORRUPT;
+    rc = stays_wide(s, e, &ask, b, &stays);
+    if (rc != 0)
+        return rc;
+    if (stays) {
+        summary_add(&b->stay, s->map, e);
+        return 0;
+    }
+    if (entry_is_of_set(e)) {
+        retry_set(s, e);
+        return 0;
+    }
+    rc = transition_grant(s, e);
+    if (rc == 0)
+        rc = transition_note_waiters(s, e);
+    b->again |= rc == 0 &&
+        (ask.key.generic != 0 ||
+            (summary_may_own(&b->stay, s->map, &ask) &&
+                owners_wait(s->map, entry_owner_hash(s->map, e), 0)));
+    return rc;
+}
+
+/* By ticket: in the order of arrival. `again`: some grants may let waiters pass
+   that were checked before. A generic waiter that is granted is in the way no
+   more of those that came later, and they need not overlap `key`. And the waiter
+   ahead of an owner's other request may wait for this owner now, and so be
+   passed (R7); or that request cumulates (R6). */
 static int grant_overlapping(struct scope *s, const struct key *key,
     const struct key *beside, bool *again)
 {
-    struct find f = {s, beside, 0, NULL};
-    struct summary stay = {0};
-    struct ask ask;
-    bool stay_put;
-    int rc;
+    struct noted x = {.s = s, .beside = beside, .of = s->t->noted};
+    struct before b = {.again = false};
+    int rc = 0;
 
     enq_assert(scope_is_entered(s));
-    for (;;) {
-        f.found = NULL;
-        rc = scope_visit(s, key, see_next_waiter, &f);
-        if (rc != 0 || f.found == NULL)
-            return rc;
-        f.after = f.found->ticket;
-        if (!entry_ask(s->map, f.found, &ask))
-            return ENQ_ECORRUPT;
-        rc = stays_wide(s, f.found, &ask, &stay_put);
-        if (rc != 0)
-            return rc;
-        if (stay_put) {
-            summary_add(&stay, s->map, f.found);
-            continue;
-        }
-        if (entry_is_of_set(f.found)) {
-            retry_set(s, f.found);
-            continue;
-        }
-        rc = transition_grant(s, f.found);
-        if (rc == 0)
-            rc = transition_note_waiters(s, f.found);
-        if (rc != 0)
-            return rc;
-        *again |= ask.key.generic != 0 ||
-            (summary_may_own(&stay, s->map, &ask) &&
-                owners_wait(s->map, entry_owner_hash(s->map, f.found), 0));
-    }
+    do {
+        x.n = 0;
+        rc = scope_visit(s, key, see_waiter_of_many, &x);
+        for (unsigned i = 0; rc == 0 && i < x.n; i++)
+            rc = judge_wide(s, x.of[i].e, &b);
+        x.after = x.n < NOTED_MOST ? 0 : x.of[x.n - 1].ticket;
+    } while (rc == 0 && x.after != 0);
+    *again |= b.again;
+    return rc;
 }
 
 /* Once for the key; then, for as long as a grant may have made way, for the

@@ -36,6 +36,13 @@ enum rank {
 
 struct magazine;
 
+#define NOTED_MOST 1024
+
+struct noted_waiter {
+    uint64_t ticket;
+    struct entry *e;
+};
+
 struct thread {
     struct map *map;
     struct thread_slot *slot;
@@ -72,6 +79,9 @@ struct thread {
 
     struct thread *next;         /* this thread in other maps */
     struct cds_list_head of_map; /* map->kept, under process_enter() */
+
+    /* For a scan in a wide scope: no memory is asked for under latches. */
+    struct noted_waiter noted[NOTED_MOST];
 };
 
 extern __thread struct thread *thread_last; /* the one used last */

@@ -73,6 +73,31 @@ void wait_for_all_of_a_name(struct beside *b)
     wait_for_any(b, ENQ_MODE_X);
 }
 
+/* Each waits for a key of its own. */
+void hold_all_of_a_name_before_others(struct beside *b)
+{
+    must(enq_lock(b->other,
+        ENQ_REQ(.name = "name", .key = {"@"}, .mode = ENQ_MODE_X), &b->own));
+    for (unsigned i = 0; i < b->n; i++) {
+        char text[16];
+        struct enq_grant g;
+        uint64_t ticket;
+
+        snprintf(text, sizeof(text), "%u", i);
+        if (enq_start(b->e,
+                ENQ_REQ(.name = "name", .key = {text}, .mode = ENQ_MODE_X,
+                    .wait_ms = ENQ_FOREVER),
+                &g, &ticket) != ENQ_PENDING)
+            abort();
+    }
+}
+
+void give_back_all_of_a_name(struct beside *b, unsigned unused)
+{
+    (void)unused;
+    must(enq_unlock(b->other, b->own.handle, b->own.token));
+}
+
 void give_back_all(struct beside *b, unsigned unused)
 {
     (void)unused;

@@ -57,6 +57,7 @@ const char *name_of(unsigned i); /* an owner; until the next call */
 void hold_before_a_queue(struct beside *b);
 void hold_x_before_a_queue(struct beside *b);
 void hold_x_before_a_queue_beside_any(struct beside *b);
+void hold_x_before_a_queue_and_any(struct beside *b);
 void hold_e_before_a_queue(struct beside *b);
 void come_and_give_up(struct beside *b, unsigned i);
 void hand_over_x(struct beside *b, unsigned i);
@@ -77,6 +78,8 @@ void pair_of_all_of_the_name(struct beside *b, unsigned unused);
 void wait_for_one_of_a_name(struct beside *b);
 void pair_of_the_name(struct beside *b, unsigned i);
 void wait_for_all_of_a_name(struct beside *b);
+void hold_all_of_a_name_before_others(struct beside *b);
+void give_back_all_of_a_name(struct beside *b, unsigned unused);
 void give_back_all(struct beside *b, unsigned unused);
 void give_back_the_last_first(struct beside *b, unsigned unused);
 

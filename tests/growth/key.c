@@ -112,6 +112,21 @@ void hold_x_before_a_queue_beside_any(struct beside *b)
     hold_x_before_a_queue(b);
 }
 
+/* '@' waits behind them all. */
+void hold_x_before_a_queue_and_any(struct beside *b)
+{
+    struct enq_grant any;
+    uint64_t ticket;
+
+    hold_x_before_a_queue(b);
+    if (enq_start(b->other,
+            ENQ_REQ(.name = "shared", .key = {"@"}, .mode = ENQ_MODE_X,
+                .owner = "any", .wait_ms = ENQ_FOREVER,
+                .flags = ENQ_NO_DEADLOCK),
+            &any, &ticket) != ENQ_PENDING)
+        abort();
+}
+
 void hold_e_before_a_queue(struct beside *b)
 {
     hold_one_before_a_queue(b, ENQ_MODE_E);

@@ -418,6 +418,12 @@ const struct row rows[] = {
         500, 0, 0},
     {"a hand-over of X in a queue, beside '@' of other keys",
         hold_x_before_a_queue_beside_any, hand_over_x, 100, 500, 1000, 0},
+    /* linear in those who wait there, as is the one who waits for all */
+    {"a hand-over of X in a queue, while one waits for all of the name",
+        hold_x_before_a_queue_and_any, hand_over_x, 60, 0, 10000, 3000},
+    {"'@' given back, for which each of them waits",
+        hold_all_of_a_name_before_others, give_back_all_of_a_name, 110, 0,
+        10000, 3000},
     /* its owner is taken for one that waits in one run of some 200 */
     {"a hand-over of E in a queue", hold_e_before_a_queue, hand_over_e, 100,
         1e6, 1000, 0},

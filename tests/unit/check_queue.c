@@ -8,6 +8,7 @@
  */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -306,6 +307,32 @@ TEST(who_is_judged_as_the_last_dies_is_granted_by_the_same_scan)
     end();
 }
 
+/* More than a scan notes at once. */
+TEST(all_who_wait_for_an_at_lock_are_granted_when_it_goes)
+{
+    enum { MANY = NOTED_MOST + 100 };
+    struct enq_info *infos = calloc(MANY, sizeof(*infos));
+    unsigned held = 0;
+    struct enq_grant any;
+    char field[16];
+    size_t n;
+
+    begin();
+    any = takes("@", ENQ_MODE_X, "A");
+    for (unsigned i = 0; i < MANY; i++) {
+        snprintf(field, sizeof(field), "%u", i);
+        waits(field, ENQ_MODE_X, "B");
+    }
+    gives(&any);
+    want(ENQ_OK, enq_list(e, "n", NULL, infos, MANY, &n));
+    ck_assert_uint_eq(n, MANY);
+    for (unsigned i = 0; i < MANY; i++)
+        held += !infos[i].waiting;
+    ck_assert_uint_eq(held, MANY);
+    free(infos);
+    end();
+}
+
 TEST(the_last_tells_how_many_wait_whoever_leaves)
 {
     struct enq_grant a;
@@ -482,6 +509,7 @@ int main(void)
     ADD(who_waits_far_behind_a_set_that_waits_for_it_passes_it);
     ADD(an_owner_that_waits_behind_others_has_it_with_its_own);
     ADD(who_is_judged_as_the_last_dies_is_granted_by_the_same_scan);
+    ADD(all_who_wait_for_an_at_lock_are_granted_when_it_goes);
     ADD(the_last_tells_how_many_wait_whoever_leaves);
     ADD(that_sets_wait_in_a_queue_is_said_until_it_is_empty);
     ADD(recovery_makes_ring_and_count_anew);
