@@ -244,8 +244,8 @@ TEST(one_of_a_set_keeps_its_link)
     struct enq_req all_m = all_n;
     const struct enq_req *both[2] = {&all_n, &all_m};
     struct enq_grant n, m, g[2];
-    struct enq_info info;
-    uint64_t ticket, link;
+    struct enq_info info, other;
+    uint64_t ticket;
     size_t total;
 
     all_m.name = "m";
@@ -253,10 +253,10 @@ TEST(one_of_a_set_keeps_its_link)
     want(ENQ_OK, take(s.e, "m", "1", ENQ_MODE_X, 0, &m));
     want(ENQ_PENDING, enq_start_set(s.other, both, 2, g, &ticket));
     want(ENQ_OK, enq_list(s.e, "n", "waits", &info, 1, &total));
-    link = shm_load(&entry_at(&s, info.handle)->next_member);
-    ck_assert_uint_ne(link, 0);
+    want(ENQ_OK, enq_list(s.e, "m", "waits", &other, 1, &total));
     pair(&s);
-    ck_assert_uint_eq(shm_load(&entry_at(&s, info.handle)->next_member), link);
+    ck_assert_ptr_eq(entry_next_of_set(s.e->map, entry_at(&s, info.handle)),
+        entry_at(&s, other.handle));
     give(s.e, &n);
     ck_assert(is_waiting(&s));
     give(s.e, &m);
