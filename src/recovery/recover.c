@@ -334,27 +334,59 @@ static bool mend_parts(struct repair *r)
     return true;
 }
 
-static void rouse_thread(const struct map *map, const struct thread_slot *slot)
+/* Whoever dies under a bucket's latch has made way for those of that key, and
+   under a gate's for those of one of its names. */
+static bool is_of_parts(const struct repair *r, const struct entry *e)
+{
+    const struct gate *gate =
+        &r->map->gates[gate_of_hash(shm_load(&e->name_hash))];
+    uint32_t shard = shard_of_hash(shm_load(&e->hash));
+
+    for (unsigned i = 0; i < r->n_parts; i++)
+        if (r->parts[i].gate != NULL ? r->parts[i].gate == gate
+                                     : r->parts[i].shard == shard)
+            return true;
+    return false;
+}
+
+static bool rouse_of_parts(void *context, struct entry *e, uint64_t state)
+{
+    const struct repair *r = context;
+
+    return !is_of_parts(r, e) || rouse(r->map, e, state);
+}
+
+/* Of a lock set one member is published, and any may be meant. */
+static void rouse_thread(const struct repair *r, const struct thread_slot *slot)
 {
     enq_handle handle = shm_load_acquire(&slot->waiting);
     uint64_t state;
-    struct entry *e = handle == 0 ? NULL : entry_of_handle(map, handle, &state);
+    struct entry *e =
+        handle == 0 ? NULL : entry_of_handle(r->map, handle, &state);
+    const struct entry *member = e;
 
-    if (e != NULL)
-        rouse((void *)map, e, state);
+    for (unsigned left = ENQ_SET_MAX; member != NULL && left > 0; left--) {
+        if (is_of_parts(r, member)) {
+            rouse(r->map, e, state);
+            return;
+        }
+        member =
+            entry_is_of_set(member) ? entry_next_of_set(r->map, member) : NULL;
+    }
 }
 
-/* All that wait, by what a search for cycles goes by: what a thread has
-   published, and marked pages (store/mark.h). Of a lock set one member is
-   enough. */
-static void rouse_waiters(struct map *map)
+/* Who waits, by what a search for cycles goes by: what a thread has published,
+   and marked pages (store/mark.h). */
+static void rouse_waiters(struct repair *r)
 {
+    struct map *map = r->map;
+
     shm_fence(); /* partners: publish() in transition.c, mark_page() */
     for (uint32_t i = 0; i < map_threads(map); i++)
-        rouse_thread(map, &map->threads[i]);
+        rouse_thread(r, &map->threads[i]);
     for (uint32_t i = 0; i < map_pages_used(map); i++)
         if (shm_load(&map->marks[i]) != 0)
-            slab_each_from(map, i, 1, rouse, map);
+            slab_each_from(map, i, 1, rouse_of_parts, r);
 }
 
 /* Under a gate's latch a thread grants in any bucket, and has told nobody before
@@ -367,9 +399,9 @@ static void rouse_few(struct repair *r)
     for (unsigned i = 0; i < r->n_parts; i++)
         gates |= r->parts[i].gate != NULL;
     if (gates && shm_load(&r->map->h->listeners) != 0) {
-        slab_each(r->map, rouse, r->map);
+        slab_each(r->map, rouse_of_parts, r);
     } else if (gates || r->roused.n > ROUSED_FEW) {
-        rouse_waiters(r->map);
+        rouse_waiters(r);
     }
     for (uint32_t i = 0; i < r->roused.n && i < ROUSED_FEW; i++) {
         struct entry *e = at_entry(r->map, r->roused.refs[i]);

@@ -331,6 +331,114 @@ TEST(who_waits_in_a_mended_bucket_is_told)
     all_are_there();
 }
 
+static int die_inside_the_gate(void *name_hash)
+{
+    uint32_t gate = gate_of_hash(*(uint32_t *)name_hash);
+    struct thread *t;
+
+    e = unit_open();
+    t = thread_enter(e->map);
+    latch_acquire(t, &e->map->gates[gate].latch, RANK_GATE);
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+static struct enq *waits_for(const char *name, bool listens)
+{
+    struct enq *waiting = unit_open();
+    struct enq_grant g;
+    uint64_t ticket;
+
+    if (listens)
+        ck_assert_int_ge(enq_fd(waiting), 0);
+    want(ENQ_PENDING,
+        enq_start(waiting,
+            ENQ_REQ(.name = name, .key = {"a"}, .mode = ENQ_MODE_X,
+                .owner = "waiting", .wait_ms = ENQ_FOREVER),
+            &g, &ticket));
+    return waiting;
+}
+
+static uint32_t told_of(const struct enq *waiting)
+{
+    return shm_load(&at_session(waiting->map, waiting->session.ref)
+                         ->notifications);
+}
+
+/* A hundred thousand that wait for other names need not look. */
+TEST(who_waits_for_a_name_of_a_mended_gate_is_told_and_nobody_else)
+{
+    struct enq *of_gate, *of_another;
+    struct enq_grant other, g;
+    struct spot spot;
+    uint32_t told[2];
+
+    begin();
+    want(ENQ_OK, unit_lock(e, "another name", "a", ENQ_MODE_X, &other));
+    of_gate = waits_for("n", _i == 1);
+    of_another = waits_for("another name", _i == 1);
+    told[0] = told_of(of_gate);
+    told[1] = told_of(of_another);
+    unit_killed(unit_fork(die_inside_the_gate,
+        &(uint32_t){first_of_a(&spot)->name_hash}));
+    want(ENQ_BUSY, unit_lock(e, "n", "@", ENQ_MODE_X, &g));
+    ck_assert_uint_ne(told_of(of_gate), told[0]);
+    if (_i == 0) /* who listens is told that a session has ended */
+        ck_assert_uint_eq(told_of(of_another), told[1]);
+    enq_close(of_gate);
+    enq_close(of_another);
+    all_are_there();
+}
+
+/* Of its members one is published. */
+static int wait_for_a_set(void *nothing)
+{
+    struct enq_req n = {.size = sizeof(n),
+        .name = "n",
+        .key = {"a"},
+        .mode = ENQ_MODE_X,
+        .owner = "set",
+        .wait_ms = ENQ_FOREVER};
+    struct enq_req other = n;
+    const struct enq_req *both[] = {&n, &other};
+    struct enq_grant g[2];
+
+    (void)nothing;
+    other.name = "another name";
+    e = unit_open();
+    return enq_lock_set(e, both, 2, g) == ENQ_OK ? 0 : 1;
+}
+
+/* One of the two is published, and the other's gate dies, once each. */
+TEST(a_set_of_which_one_key_is_of_a_mended_gate_is_told)
+{
+    static const char *const names[] = {"n", "another name"};
+    struct entry *members[2];
+    struct enq_grant other, g;
+    struct spot spot;
+    pid_t pid;
+
+    begin();
+    want(ENQ_OK, unit_lock(e, names[1], "a", ENQ_MODE_X, &other));
+    pid = unit_fork(wait_for_a_set, NULL);
+    eventually(entry_is(at_entry(e->map, first_of_a(&spot)->prev),
+                   PHASE_WAITING) &&
+        entry_next_of_set(e->map, at_entry(e->map, first_of_a(&spot)->prev)));
+    usleep(100000);
+    unit_stop(pid);
+    members[0] = at_entry(e->map, first_of_a(&spot)->prev);
+    members[1] = entry_next_of_set(e->map, members[0]);
+    unit_killed(unit_fork(die_inside_the_gate,
+        &(uint32_t){members[_i]->name_hash}));
+    want(ENQ_BUSY, unit_lock(e, names[_i], "@", ENQ_MODE_X, &g));
+    ck_assert_uint_ne((shm_load(&members[0]->state) |
+                          shm_load(&members[1]->state)) &
+            STATE_SOONER,
+        0);
+    unit_kill(pid);
+    enq_close(e);
+}
+
 /* --- who was being granted --- */
 
 static struct entry *granted;
@@ -377,6 +485,8 @@ int main(void)
     ADD_LOOP(where_a_chain_is_damaged_the_whole_table_is_looked_at, 2);
     ADD(what_was_moving_from_a_chain_to_a_slot_is_there_once);
     ADD(who_waits_in_a_mended_bucket_is_told);
+    ADD_LOOP(who_waits_for_a_name_of_a_mended_gate_is_told_and_nobody_else, 2);
+    ADD_LOOP(a_set_of_which_one_key_is_of_a_mended_gate_is_told, 2);
     ADD(a_waiters_window_has_ended_before_the_time_of_its_grant_is_stored);
     return unit_end();
 }
