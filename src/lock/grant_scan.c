@@ -353,13 +353,16 @@ static int grant_narrow(struct scope *s, const struct key *key,
 /* A visit must not change the rings that it walks, and the order of arrival runs
    across them: so waiters are noted first, those of the lowest tickets, and
    judged afterwards. They stand still meanwhile, as the gate is held. What does
-   not fit is for another visit. */
+   not fit on the stack is for another visit: no memory is asked for here. */
 struct noted {
     struct scope *s;
     const struct key *beside; /* pass over what overlaps this; or NULL */
     uint64_t after;           /* ticket */
     unsigned n;
-    struct noted_waiter *of; /* NOTED_MOST, by ticket; one of each */
+    struct {
+        uint64_t ticket;
+        struct entry *e;
+    } of[NOTED_MOST]; /* by ticket; one of each */
 };
 
 static bool passed_over(const struct noted *x, const struct entry *e)
@@ -382,7 +385,8 @@ static void note(struct noted *x, struct entry *e)
         return;
     x->n += x->n < NOTED_MOST;
     memmove(&x->of[at + 1], &x->of[at], (x->n - at - 1) * sizeof(*x->of));
-    x->of[at] = (struct noted_waiter){ticket, e};
+    x->of[at].ticket = ticket;
+    x->of[at].e = e;
 }
 
 static bool see_waiter_of_many(void *context, struct entry *e)
@@ -475,11 +479,14 @@ static int judge_wide(struct scope *s, struct entry *e, struct before *b)
 static int grant_overlapping(struct scope *s, const struct key *key,
     const struct key *beside, bool *again)
 {
-    struct noted x = {.s = s, .beside = beside, .of = s->t->noted};
     struct before b = {.again = false};
+    struct noted x;
     int rc = 0;
 
     enq_assert(scope_is_entered(s));
+    x.s = s;
+    x.beside = beside;
+    x.after = 0;
     do {
         x.n = 0;
         rc = scope_visit(s, key, see_waiter_of_many, &x);

@@ -36,13 +36,6 @@ enum rank {
 
 struct magazine;
 
-#define NOTED_MOST 1024
-
-struct noted_waiter {
-    uint64_t ticket;
-    struct entry *e;
-};
-
 struct thread {
     struct map *map;
     struct thread_slot *slot;
@@ -77,11 +70,13 @@ struct thread {
     const uint32_t *held[HELD_MAX];
     uint8_t held_rank[HELD_MAX];
 
+    /* What may not wait until a search for cycles has come to its end, which may
+       read a hundred sites of milliseconds each: called between two of them,
+       with no latch held; or NULL. */
+    void (*breathe)(void);
+
     struct thread *next;         /* this thread in other maps */
     struct cds_list_head of_map; /* map->kept, under process_enter() */
-
-    /* For a scan in a wide scope: no memory is asked for under latches. */
-    struct noted_waiter noted[NOTED_MOST];
 };
 
 extern __thread struct thread *thread_last; /* the one used last */

@@ -267,6 +267,15 @@ static void helped_hand_over(struct beside *b, unsigned i)
     of_others += seen_by_helper() - helper;
 }
 
+static void wait_for_a_second(struct beside *b, unsigned unused)
+{
+    uint64_t helper = seen_by_helper();
+
+    (void)b, (void)unused;
+    sleep(1);
+    of_others += seen_by_helper() - helper;
+}
+
 /* --- a full table --- */
 
 /* A space that is no larger than that, instead. */
@@ -420,9 +429,9 @@ const struct row rows[] = {
         hold_x_before_a_queue_beside_any, hand_over_x, 100, 500, 1000, 0},
     /* linear in those who wait there, as is the one who waits for all */
     {"a hand-over of X in a queue, while one waits for all of the name",
-        hold_x_before_a_queue_and_any, hand_over_x, 60, 0, 10000, 3000},
+        hold_x_before_a_queue_and_any, hand_over_x, 80, 0, 10000, 3000},
     {"'@' given back, for which each of them waits",
-        hold_all_of_a_name_before_others, give_back_all_of_a_name, 110, 0,
+        hold_all_of_a_name_before_others, give_back_all_of_a_name, 140, 0,
         10000, 3000},
     /* its owner is taken for one that waits in one run of some 200 */
     {"a hand-over of E in a queue", hold_e_before_a_queue, hand_over_e, 100,
@@ -432,6 +441,8 @@ const struct row rows[] = {
         hand_over_e, 3000, 1e6, 0, 0},
     {"what the helper looks at, in a hand-over of X in a queue",
         hold_x_before_a_queue, helped_hand_over, 400, 1e6, 10000, 0},
+    {"what the helper looks at in a second, while they wait",
+        hold_x_before_a_queue, wait_for_a_second, 3, 0, 10000, 500},
     {"S again, past those who wait for it", hold_before_a_queue,
         lock_past_the_queue, 13, 0, 0, 0},
     {"an unlock that grants all who wait", listen_before_readers,

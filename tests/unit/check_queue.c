@@ -15,6 +15,7 @@
 
 #include "api/attachment.h"
 #include "base/point.h"
+#include "lock/grant_scan.h"
 #include "lock/links.h"
 #include "lock/queue.h"
 #include "sync/life.h"
@@ -249,27 +250,28 @@ static int ask_last(void *nothing)
     return 1;
 }
 
-static uint32_t asked;
+static uint32_t asked, to_ask;
 
-/* The helper has no latch here. */
+/* The helper has no latch here. Stopped, so as not to find by itself what a scan
+   does not grant. */
 static void stop_when_asked(const struct point *p)
 {
     if (strcmp(p->name, "async.looked") != 0)
         return;
-    while (shm_load(&asked) < 3)
+    while (shm_load(&asked) < to_ask)
         unit_nap();
     raise(SIGSTOP);
 }
 
-/* Stopped, so as not to find by itself what the scan does not grant. */
 static int ask_thrice(void *nothing)
 {
     static const enum enq_mode modes[] = {ENQ_MODE_S, ENQ_MODE_X, ENQ_MODE_S};
 
     (void)nothing;
     begin();
+    to_ask = 3;
     point_hook = stop_when_asked;
-    for (; asked < 3; shm_add(&asked, 1))
+    for (; asked < to_ask; shm_add(&asked, 1))
         waits("a", modes[asked], modes[asked] == ENQ_MODE_S ? "C" : "B");
     pause();
     return 1;
@@ -307,6 +309,21 @@ TEST(who_is_judged_as_the_last_dies_is_granted_by_the_same_scan)
     end();
 }
 
+static int ask_many(void *n)
+{
+    begin();
+    to_ask = *(uint32_t *)n;
+    point_hook = stop_when_asked;
+    for (; asked < to_ask; shm_add(&asked, 1)) {
+        char field[16];
+
+        snprintf(field, sizeof(field), "%u", asked);
+        waits(field, ENQ_MODE_X, "B");
+    }
+    pause();
+    return 1;
+}
+
 /* More than a scan notes at once. */
 TEST(all_who_wait_for_an_at_lock_are_granted_when_it_goes)
 {
@@ -314,15 +331,13 @@ TEST(all_who_wait_for_an_at_lock_are_granted_when_it_goes)
     struct enq_info *infos = calloc(MANY, sizeof(*infos));
     unsigned held = 0;
     struct enq_grant any;
-    char field[16];
+    pid_t others;
     size_t n;
 
     begin();
     any = takes("@", ENQ_MODE_X, "A");
-    for (unsigned i = 0; i < MANY; i++) {
-        snprintf(field, sizeof(field), "%u", i);
-        waits(field, ENQ_MODE_X, "B");
-    }
+    others = unit_fork(ask_many, &(uint32_t){MANY});
+    ck_assert_int_eq(waitpid(others, NULL, WUNTRACED), others);
     gives(&any);
     want(ENQ_OK, enq_list(e, "n", NULL, infos, MANY, &n));
     ck_assert_uint_eq(n, MANY);
@@ -330,6 +345,7 @@ TEST(all_who_wait_for_an_at_lock_are_granted_when_it_goes)
         held += !infos[i].waiting;
     ck_assert_uint_eq(held, MANY);
     free(infos);
+    unit_kill(others);
     end();
 }
 
