@@ -4,13 +4,18 @@
 #include "async/glance.h"
 
 #include "async/started.h"
+#include "base/visit.h"
 #include "sync/life.h"
 #include "wait/set_wait.h"
 
-void glance_note(struct async *d, const struct started *r, mono_t now)
+/* At the beginning of a tick, as those of all others: a glance goes through the
+   records of all, though only of those that are due it reads what others write. */
+void glance_note(struct async *d, struct started *r, mono_t now)
 {
-    d->glance =
-        mono_min(d->glance, mono_add_ns(now, SYS_TICK_NS * r->plan.ticks));
+    int64_t tick_ns = SYS_TICK_NS;
+
+    r->glance.ns = (now.ns / tick_ns + r->plan.ticks) * tick_ns;
+    d->glance = mono_min(d->glance, r->glance);
 }
 
 static bool is_another(const struct entry *e, uint64_t state)
@@ -27,6 +32,7 @@ static bool has_moved(const struct started *r, bool death)
 {
     uint64_t state = shm_load_acquire(&r->place.e->state);
 
+    visit(VISIT_ENTRY);
     return STATE_PHASE(state) != PHASE_WAITING || (state & STATE_CYCLE) != 0 ||
         STATE_GENERATION(state) != r->place.generation ||
         (r->set != NULL && (death || set_has_moved(&r->set->set))) ||
@@ -48,9 +54,12 @@ static void glance_at_all(struct enq *e, bool death, mono_t now)
     for (size_t i = 0; i < d->requests.n; i++) {
         struct started *r =
             caa_container_of(d->requests.nodes[i], struct started, timer);
+        bool due = death || mono_reached(r->glance, now);
 
-        glance_note(d, r, now);
-        if (!r->fresh && has_moved(r, death)) {
+        if (due)
+            glance_note(d, r, now);
+        d->glance = mono_min(d->glance, r->glance);
+        if (due && !r->fresh && has_moved(r, death)) {
             r->fresh = true;
             cds_list_add_tail(&r->node, &d->fresh);
         }

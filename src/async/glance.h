@@ -13,7 +13,7 @@
 #include "async/attachment.h"
 
 /* This one's plan is new. */
-void glance_note(struct async *d, const struct started *r, mono_t now);
+void glance_note(struct async *d, struct started *r, mono_t now);
 
 /* When the next one is due. */
 mono_t glance_due(const struct async *d);

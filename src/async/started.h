@@ -38,6 +38,7 @@ struct started {
     struct heartbeat *heartbeat; /* begins with the grant; or NULL */
     struct lock_set *set;        /* or NULL: one lock */
     uint32_t number, generation;
+    mono_t glance; /* when it is to be glanced at */
     enum started_phase phase;
     bool fresh; /* in async.fresh */
 };
