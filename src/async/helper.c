@@ -13,6 +13,7 @@
 
 #include "async/bell.h"
 #include "async/glance.h"
+#include "async/heartbeat.h"
 #include "base/spawn.h"
 #include "base/visit.h"
 #include "base/why.h"
@@ -249,6 +250,22 @@ static void give_room(void)
     }
 }
 
+/* Of all sessions, whoever searches. */
+static void beat(void)
+{
+    struct enq *e;
+
+    cds_list_for_each_entry (e, &helper.attachments, node) {
+        struct thread *t = e->cut ? NULL : thread_enter(e->map);
+
+        if (t == NULL)
+            continue;
+        pthread_mutex_lock(&e->async.mutex);
+        heartbeat_due(e, t, sys.now());
+        pthread_mutex_unlock(&e->async.mutex);
+    }
+}
+
 /* What time brings next, for any session. Where a test turns the time,
    each reader of it reads the clock. */
 static mono_t look_at_all_async(bool death)
@@ -260,8 +277,11 @@ static mono_t look_at_all_async(bool death)
         return next;
     cds_list_for_each_entry (e, &helper.attachments, node) {
         struct thread *t = e->cut ? NULL : thread_enter(e->map);
-        if (t != NULL)
-            next = mono_min(next, async_round(e, t, death));
+
+        if (t == NULL)
+            continue;
+        t->breathe = beat;
+        next = mono_min(next, async_round(e, t, death));
     }
     return next;
 }

@@ -288,6 +288,8 @@ static void read_whole(struct wait_graph *g, enq_handle handle)
 bool wait_graph_see(struct wait_graph *g, uint32_t node)
 {
     if (!g->nodes[node].read) {
+        if (g->t->breathe != NULL)
+            g->t->breathe();
         g->nodes[node].read = true;
         if (g->whole || !read_plain(g, node))
             read_whole(g, g->nodes[node].handle);

@@ -1,6 +1,8 @@
 /*
  * check_heartbeat.c - heartbeats: locks that the helper thread renews.
  */
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "api/attachment.h"
@@ -201,6 +203,63 @@ TEST(a_heartbeat_does_not_wait_for_many_looks_that_take_long)
     enq_close(other);
 }
 
+#define CHAIN 12
+#define LINK_US 150000
+
+static void helper_leaves_slowly(const struct point *p)
+{
+    if (strcmp(p->name, "grant.before_wake") == 0 && gettid() != getpid())
+        usleep(LINK_US);
+}
+
+static const char *link_of(unsigned i)
+{
+    static char text[2][16];
+
+    snprintf(text[i % 2], sizeof(text[0]), "link %u", i);
+    return text[i % 2];
+}
+
+/* Each has what the one before waits for. Only the last request is searched
+   from: of "asks", who has something that others wait for. */
+static void chain_up(struct enq *e)
+{
+    for (unsigned i = 0; i < CHAIN; i++)
+        told_lock_req(e,
+            ENQ_REQ(.name = "n", .key = {link_of(i)}, .mode = ENQ_MODE_X,
+                .owner = link_of(i)));
+    told_lock_req(e,
+        ENQ_REQ(.name = "n", .key = {"wanted"}, .mode = ENQ_MODE_X,
+            .owner = "asks"));
+    told_start_req(e,
+        ENQ_REQ(.name = "n", .key = {"wanted"}, .mode = ENQ_MODE_X,
+            .owner = "waits", .wait_ms = ENQ_FOREVER,
+            .flags = ENQ_NO_DEADLOCK));
+    for (unsigned i = 0; i + 1 < CHAIN; i++)
+        told_start_req(e,
+            ENQ_REQ(.name = "n", .key = {link_of(i + 1)}, .mode = ENQ_MODE_X,
+                .owner = link_of(i), .wait_ms = ENQ_FOREVER,
+                .flags = ENQ_NO_DEADLOCK));
+}
+
+/* Of a site after the other, each of which takes long. */
+TEST(a_heartbeat_does_not_wait_for_the_end_of_a_search)
+{
+    struct enq *e = unit_open(), *other = unit_open();
+    struct enq_grant beaten;
+
+    chain_up(other);
+    usleep(SETTLED_US);
+    want(ENQ_OK, heartbeat_on(e, "beaten", CHAIN * LINK_US / 2000, &beaten));
+    point_hook = helper_leaves_slowly;
+    told_start(other, link_of(0), ENQ_MODE_X, "asks", ENQ_FOREVER);
+    usleep(2 * CHAIN * LINK_US);
+    want(ENQ_OK, enq_valid(e, beaten.handle));
+    point_hook = NULL;
+    enq_close(e);
+    enq_close(other);
+}
+
 int main(void)
 {
     unit_begin("heartbeat");
@@ -209,5 +268,6 @@ int main(void)
     ADD(a_heartbeat_goes_with_its_lock);
     ADD(a_heartbeat_that_is_being_done_is_not_taken_for_a_lost_one);
     ADD(a_heartbeat_does_not_wait_for_many_looks_that_take_long);
+    ADD(a_heartbeat_does_not_wait_for_the_end_of_a_search);
     return unit_end();
 }

@@ -371,7 +371,7 @@ TEST(who_waits_for_a_name_of_a_mended_gate_is_told_and_nobody_else)
     struct enq *of_gate, *of_another;
     struct enq_grant other, g;
     struct spot spot;
-    uint32_t told[2];
+    uint32_t told[2], name_hash;
 
     begin();
     want(ENQ_OK, unit_lock(e, "another name", "a", ENQ_MODE_X, &other));
@@ -379,8 +379,8 @@ TEST(who_waits_for_a_name_of_a_mended_gate_is_told_and_nobody_else)
     of_another = waits_for("another name", _i == 1);
     told[0] = told_of(of_gate);
     told[1] = told_of(of_another);
-    unit_killed(unit_fork(die_inside_the_gate,
-        &(uint32_t){first_of_a(&spot)->name_hash}));
+    name_hash = first_of_a(&spot)->name_hash;
+    unit_killed(unit_fork(die_inside_the_gate, &name_hash));
     want(ENQ_BUSY, unit_lock(e, "n", "@", ENQ_MODE_X, &g));
     ck_assert_uint_ne(told_of(of_gate), told[0]);
     if (_i == 0) /* who listens is told that a session has ended */
