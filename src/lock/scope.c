@@ -94,11 +94,30 @@ static bool enter_if_raised(struct scope *s, const struct key *key, int *rc)
     return true;
 }
 
+/* Under the bucket's latch: an entry that lives and is of this bucket stands
+   still. False: it was given back, and whoever entered by it finds that out. */
+static bool copy_key(const struct scope *s, const struct entry *e,
+    struct key *key, char *bytes)
+{
+    enq_assert(holds_latch(s->t, &s->spot.bucket->latch));
+    if (!state_is_live(shm_load_acquire(&e->state)) ||
+        shm_load(&e->hash) != s->spot.hash || !entry_key(s->map, e, key) ||
+        key_bytes(key) > KEY_BYTES_MAX)
+        return false;
+    memcpy(bytes, key->bytes, key_bytes(key));
+    key->bytes = bytes;
+    return true;
+}
+
 /* Narrow if the gate is down, seen inside the bucket's latch; else the gate's
    latch first, as its rank is lower. Then it may be down again, hence the loop:
-   each round somebody else has had the gate. NULL: the key is not known. */
-static int enter_concrete(struct scope *s, const struct key *key)
+   each round somebody else has had the gate.
+   @key  or NULL: that of `e` */
+static int enter_concrete(struct scope *s, const struct key *key,
+    const struct entry *e)
 {
+    char bytes[KEY_BYTES_MAX];
+    struct key own;
     uint32_t raised;
     int rc;
 
@@ -113,6 +132,8 @@ static int enter_concrete(struct scope *s, const struct key *key)
             listing_mark(s->map, raised, s->spot.hash);
             return 0;
         }
+        if (e != NULL)
+            key = copy_key(s, e, &own, bytes) ? &own : NULL;
         spot_unlatch(s->t, &s->spot);
     } while (!enter_if_raised(s, key, &rc));
     return rc;
@@ -121,32 +142,13 @@ static int enter_concrete(struct scope *s, const struct key *key)
 int scope_enter_slow(struct scope *s, const struct key *key)
 {
     enq_assert(s->t->n_held == 0 && !s->wide);
-    return key->generic != 0 ? scope_raise(s) : enter_concrete(s, key);
-}
-
-/* Copied first, and looked at then: no latch keeps the entry from being used
-   anew. If it is, its key may be half of one and half of the other; whoever
-   entered by it sees another generation inside. */
-static bool copy_key(const struct scope *s, const struct entry *e,
-    struct key *key, char *bytes)
-{
-    if (!entry_key(s->map, e, key) || key_bytes(key) > KEY_BYTES_MAX)
-        return false;
-    memcpy(bytes, key->bytes, key_bytes(key));
-    key->bytes = bytes;
-    return bytes[key->name_bytes - 1] == '\0' &&
-        bytes[key_bytes(key) - 1] == '\0' && key->hash == s->spot.hash;
+    return key->generic != 0 ? scope_raise(s) : enter_concrete(s, key, NULL);
 }
 
 int scope_enter_entry_slow(struct scope *s, const struct entry *e, bool generic)
 {
-    char bytes[KEY_BYTES_MAX];
-    struct key key;
-
     enq_assert(s->t->n_held == 0 && !s->wide);
-    if (generic)
-        return scope_raise(s);
-    return enter_concrete(s, copy_key(s, e, &key, bytes) ? &key : NULL);
+    return generic ? scope_raise(s) : enter_concrete(s, NULL, e);
 }
 
 /*

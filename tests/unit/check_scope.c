@@ -303,20 +303,24 @@ static void change_in_all_ways(struct enq *e, struct enq *before)
     want(ENQ_OK, enq_unlock(e, g.handle, g.token));
 }
 
-/* The gate, which it holds as well, keeps out those of its own name only. */
+/* The gate, which it holds as well, keeps out those of its own name only. An
+   owner's S is not in the way of its E ("sap"). */
 TEST(beside_a_generic_lock_whatever_changes_one_holds_its_buckets_latch)
 {
-    struct enq *e = unit_open();
+    struct enq_open_opts sap = {.size = sizeof(sap), .compat = "sap"};
+    struct enq *e = unit_open_with(&sap);
     struct enq_grant wide, g;
 
     want(ENQ_OK,
-        enq_lock(e, ENQ_REQ(.name = "n", .key = {"g", "@"}, .mode = ENQ_MODE_S),
+        enq_lock(e,
+            ENQ_REQ(.name = "n", .key = {"@"}, .mode = ENQ_MODE_S,
+                .owner = "one"),
             &wide));
     want(ENQ_OK, unit_lock(e, "n", "f", ENQ_MODE_S, &g));
     change.word = latch_of_handle(e->map, g.handle);
     want(ENQ_OK, enq_unlock(e, g.handle, g.token));
     point_hook = see_change;
-    change_in_all_ways(e, unit_open());
+    change_in_all_ways(e, unit_open_with(&sap));
     point_hook = NULL;
     ck_assert_msg(change.unguarded == NULL, "%s", change.unguarded);
     for (size_t i = 0; i < LENGTH(changes); i++)
