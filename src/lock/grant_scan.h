@@ -27,11 +27,11 @@
 #ifndef LOCK_GRANT_SCAN_H
 #define LOCK_GRANT_SCAN_H
 
-/* A scan in a wide scope notes so many waiters at once. */
-#define NOTED_MOST 512
-
 #include "lock/conflict.h"
 #include "lock/transition.h"
+
+/* A scan in a wide scope notes so many waiters at once. */
+#define NOTED_MOST 512
 
 /*
  * Something that overlapped `key` has gone, or may have run out. `self`: the

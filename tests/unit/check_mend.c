@@ -409,6 +409,12 @@ static int wait_for_a_set(void *nothing)
     return enq_lock_set(e, both, 2, g) == ENQ_OK ? 0 : 1;
 }
 
+static bool sleeps(const struct entry *member)
+{
+    return entry_sleeps(member) == ASLEEP_THREAD ||
+        entry_sleeps(member) == ASLEEP_BEHIND;
+}
+
 /* One of the two is published, and the other's gate dies, once each. */
 TEST(a_set_of_which_one_key_is_of_a_mended_gate_is_told)
 {
@@ -424,10 +430,10 @@ TEST(a_set_of_which_one_key_is_of_a_mended_gate_is_told)
     eventually(entry_is(at_entry(e->map, first_of_a(&spot)->prev),
                    PHASE_WAITING) &&
         entry_next_of_set(e->map, at_entry(e->map, first_of_a(&spot)->prev)));
-    usleep(100000);
-    unit_stop(pid);
     members[0] = at_entry(e->map, first_of_a(&spot)->prev);
     members[1] = entry_next_of_set(e->map, members[0]);
+    eventually(sleeps(members[0]) || sleeps(members[1]));
+    unit_stop(pid);
     unit_killed(unit_fork(die_inside_the_gate,
         &(uint32_t){members[_i]->name_hash}));
     want(ENQ_BUSY, unit_lock(e, names[_i], "@", ENQ_MODE_X, &g));
