@@ -133,6 +133,17 @@ fi"
 ends 1 'a suite that fails once has failed' 'FAIL fake/once: 1 failed'
 
 begin
+suite_is two <<<"echo 'FAIL the second of them'; seq 200
+echo 'two: 1 passed, 1 failed, 0 skipped'
+exit 1"
+ends 1 'a suite that fails is told of with what has failed' 'two: 1 failed'
+if tail -n 4 "$tmp/out" | grep -qx '    FAIL the second of them'; then
+    pass '... at the end, too'
+else
+    fail '... at the end, too'
+fi
+
+begin
 suite_is silent <<<'exit 0'
 ends 1 'a suite without a count has failed' 'without a count'
 begin

@@ -264,6 +264,14 @@ static bool was_cancelled(const struct story *s, const struct op *op)
     return false;
 }
 
+static void tell_of_members(const struct story *s, const struct op *op)
+{
+    story_around(s, op);
+    for (unsigned i = 0; i < op_members(op); i++)
+        if (op_member(op, i) != NULL)
+            story_deeds(s, op_member(op, i)->ident);
+}
+
 static void check_asking(struct story *s, const struct op *op)
 {
     switch (op->result) {
@@ -284,8 +292,9 @@ static void check_asking(struct story *s, const struct op *op)
             story_fault(s, FAULT_REFUSED, "%s", op_text(op));
         return;
     case ENQ_CANCELLED:
-        if (!was_cancelled(s, op))
-            story_fault(s, FAULT_ENDED, "%s", op_text(op));
+        if (!was_cancelled(s, op) &&
+            story_fault(s, FAULT_ENDED, "%s", op_text(op)))
+            tell_of_members(s, op);
         return;
     default:
         if (!remote_had_nobody(s, op))
