@@ -72,6 +72,28 @@ static void a_started_request_is_overtaken(void)
     p->token = ++hand_token;
 }
 
+/* Of its process nothing more was seen: its result was last looked for then. */
+static void is_killed_after_it_was_overtaken(double looked)
+{
+    struct op *p;
+
+    unlock(lock(0, X, 1, 2), 20);
+    unlock(lock(2, X, 21, 22), 30);
+    p = start(1, X, 5, 0);
+    p->empty_ns = AT_MS(looked);
+    die(1, looked + 1, looked + 2);
+}
+
+static void a_started_request_is_overtaken_and_its_process_killed(void)
+{
+    is_killed_after_it_was_overtaken(73);
+}
+
+static void who_leaves_for_a_cycle_is_told_a_little_later(void)
+{
+    is_killed_after_it_was_overtaken(71);
+}
+
 static void a_started_request_sleeps_on(void)
 {
     unlock(lock(0, X, 1, 2), 10);
@@ -222,6 +244,8 @@ const struct hand_test hand_started[] = {
     T(two_requests_have_the_same_ticket, FAULT_TICKET),
     T(what_was_started_is_held_by_two, FAULT_EXCLUSION),
     T(a_started_request_is_overtaken, FAULT_OVERTAKEN),
+    T(a_started_request_is_overtaken_and_its_process_killed, FAULT_OVERTAKEN),
+    T(who_leaves_for_a_cycle_is_told_a_little_later, NONE),
     T(a_started_request_sleeps_on, FAULT_ASLEEP),
     T(a_started_request_is_not_looked_for, NONE),
     T(a_granted_result_is_lost, FAULT_ASLEEP),

@@ -31,14 +31,17 @@ static bool may_have_lost(const struct op *r, const struct op *w)
 }
 
 /* It was killed before it read the result, or in the call: it may have been
-   refused for a cycle, if it was started since it last looked. */
+   refused for a cycle, if it was started since it last looked; or before, as it
+   leaves its queue first, and its helper makes an event of that when it runs. */
 static bool may_have_left(const struct story *s, const struct op *r,
     const struct op *w)
 {
     if (w->no_cycles)
         return false;
-    return w->ticket != 0 ? r->end_ns >= w->empty_ns
-                          : check_may_be_in_a_cycle(s, w);
+    if (w->ticket == 0)
+        return check_may_be_in_a_cycle(s, w);
+    return r->end_ns >=
+        w->empty_ns - ASLEEP_NS - s->b->lives[w->life].starved_ns;
 }
 
 /*
