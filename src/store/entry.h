@@ -188,8 +188,9 @@ static inline void entry_is_known(struct entry *e, uint32_t asleep)
     entry_stirs(e, asleep, ASLEEP_NOBODY);
 }
 
-/* Will its waiter, of this session, still look what became of it? A member of a
-   lock set is granted by that look itself. */
+/* Will its waiter, of this session, still look what became of it? Used anew it
+   would pass for cancelled. A member of a lock set is granted by that look
+   itself. */
 static inline bool entry_is_awaited(const struct entry *e, session_ref_t of)
 {
     return shm_load(&e->asleep) != ASLEEP_NOBODY && !entry_is_of_set(e) &&

@@ -107,6 +107,7 @@ static void seed_entries(struct map *map, uint32_t page, enum page_kind kind,
 struct page_use page_use(const struct map *map, uint32_t page)
 {
     uint32_t kind = shm_load_acquire(&map->pages[page].kind);
+    session_ref_t owner = shm_load(&map->pages[page].owner);
     unsigned units = kind == PAGE_LARGE ? LARGE_UNITS : SMALL_UNITS;
     unsigned n = kind == PAGE_LARGE ? LARGE_PER_PAGE : SMALL_PER_PAGE;
     struct page_use use = {0, 0, 0};
@@ -117,7 +118,8 @@ struct page_use page_use(const struct map *map, uint32_t page)
         unsigned phase =
             e == NULL ? PHASE_HELD : STATE_PHASE(shm_load_acquire(&e->state));
 
-        use.free += phase == PHASE_FREE || phase == PHASE_GONE;
+        use.free += phase == PHASE_FREE ||
+            (phase == PHASE_GONE && !entry_is_awaited(e, owner));
         use.cached += phase == PHASE_CACHED;
     }
     use.live = n - use.free - use.cached;

@@ -50,9 +50,10 @@ static inline struct orphans *orphans_of(const struct map *map,
     return &map->h->orphans[kind == PAGE_LARGE];
 }
 
-/* How many entries of a slab are FREE or GONE, in magazines, held or waiting. A
-   guess, as other threads go on meanwhile; what is free can only be taken by
-   the slab's owner, under the session's mutex. */
+/* How many entries of a slab are FREE or GONE, in magazines, held or waiting; a
+   GONE one that its waiter has yet to look at counts as live. A guess, as other
+   threads go on meanwhile; what is free can only be taken by the slab's owner,
+   under the session's mutex. */
 struct page_use {
     uint32_t free, cached, live;
 };

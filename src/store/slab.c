@@ -243,11 +243,11 @@ static bool is_untold(const struct map *map, const struct entry *e,
 }
 
 /* Takes an entry of an own slab if it is FREE, or GONE since before
-   @gone_before and told. In need of room (@gone_before is never) also what its
-   session has not heard of yet, unless a waiter is about to look. Other processes
-   act on live entries only, and a holder that asks why its lock is gone swaps the
-   same state: the swap decides. As in give_cached() the page may be another's by
-   now. */
+   @gone_before and told, unless a waiter is about to look. In need of room
+   (@gone_before is never) also what its session has not heard of yet. Other
+   processes act on live entries only, and a holder that asks why its lock is gone
+   swaps the same state: the swap decides. As in give_cached() the page may be
+   another's by now. */
 static bool harvest_one(const struct refill *r, struct entry *e,
     mono_t gone_before)
 {
@@ -255,8 +255,8 @@ static bool harvest_one(const struct refill *r, struct entry *e,
     uint64_t state = shm_load_acquire(&e->state);
     unsigned phase = STATE_PHASE(state);
     bool old = phase == PHASE_GONE && e->since_ns <= gone_before.ns &&
-        !(mono_is_never(gone_before) ? entry_is_awaited(e, r->s->ref)
-                                     : is_untold(map, e, state));
+        !entry_is_awaited(e, r->s->ref) &&
+        (mono_is_never(gone_before) || !is_untold(map, e, state));
 
     if ((phase != PHASE_FREE && !old) || !slab_is_own(r->s, e, r->kind))
         return false;

@@ -288,6 +288,35 @@ TEST(a_lock_that_ran_out_before_the_helper_looked_was_granted_all_the_same)
     it_makes_room(&g);
 }
 
+/* Nothing else is in its page, which others ask for, and would use anew. */
+TEST(a_page_is_not_given_up_with_a_lock_in_it_of_which_the_helper_has_yet_to_tell)
+{
+    struct enq_req req = request_of_20_ms();
+    struct enq_event event;
+    struct enq_grant g, more;
+    uint64_t ticket;
+
+    open_with_one_held();
+    want(ENQ_PENDING, enq_start(late.e, &req, &g, &ticket));
+    pass_ms(100); /* its bypass window is over */
+    want(ENQ_OK, enq_unlock(late.other, late.held.handle, late.held.token));
+    pass_ms(21);
+    want(ENQ_OK, lock_one(late.other, WAITS_FOR, ENQ_FOREVER, &late.held));
+    slab_shed(&late.e->session);
+    for (unsigned i = 0; i < SLOTS + 1; i++)
+        if (lock_one(late.other, i, ENQ_FOREVER, &more) != ENQ_OK)
+            break;
+    async_round(late.e, thread_enter(late.e->map), false);
+    want(ENQ_OK, enq_next(late.e, &event));
+    want(ENQ_OK, event.result);
+    slab_shed(&late.e->session);
+    ck_assert_uint_eq(late.e->session.n_pages, 0);
+    want(ENQ_OK, lock_one(late.other, 2 * SLOTS, ENQ_FOREVER, &more));
+    unit_healthy(late.e);
+    enq_close(late.other);
+    enq_close(late.e);
+}
+
 int main(void)
 {
     unit_begin("full");
@@ -300,5 +329,6 @@ int main(void)
     ADD(room_that_another_keeps_is_found_after_a_while);
     ADD(a_lock_that_ran_out_before_its_waiter_looked_was_granted_all_the_same);
     ADD(a_lock_that_ran_out_before_the_helper_looked_was_granted_all_the_same);
+    ADD(a_page_is_not_given_up_with_a_lock_in_it_of_which_the_helper_has_yet_to_tell);
     return unit_end();
 }
