@@ -30,6 +30,9 @@ endif
 MAKEFLAGS += --no-print-directory
 
 BUILD = build
+# One name for one place: the dependencies of an object that was made under
+# another name are not found again.
+override BUILD := $(patsubst $(CURDIR)/%,%,$(abspath $(BUILD)))
 CLANG = clang
 WERROR = -Werror
 PREFIX = /usr/local

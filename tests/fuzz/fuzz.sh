@@ -16,6 +16,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/lib/percent.bash
 build=${BUILD:-build}
+build=${build#"$PWD"/} # as make names it
 seed=$((RANDOM * 32768 + RANDOM + 1))
 seconds=0
 count=
