@@ -204,6 +204,8 @@ int hold_renew(struct session *s, struct thread *t, enq_handle handle,
         return hold_note_told(s, handle, rc);
     before_ns = g.e->deadline_ns;
     holder = g.e->session;
+    if (holder != s->ref)
+        thread_note_telling(t, map_ref(s->map, g.e));
     rc = transition_deadline(&g.scope, g.e, ttl_ms == 0 ? g.e->ttl_ms : ttl_ms);
     shorter = rc == 0 && g.e->deadline_ns < before_ns;
     if (shorter)
@@ -212,10 +214,13 @@ int hold_renew(struct session *s, struct thread *t, enq_handle handle,
     if (rc == 0 && g.e->session != s->ref &&
         session_is_dead(s->map, g.e->session))
         hold_note_lease(g.scope.map, entry_until(g.scope.map, g.e).ns);
-    scope_leave(&g.scope);
-    /* its helper watches a time that is too late now (store/watch.h) */
+    /* its helper watches a time that is too late now (store/watch.h); inside, as
+       after scope_leave() it is not noted any more that this is to be told */
     if (shorter && holder != s->ref)
         notify_session(s->map, holder, NOTIFICATION_ALL);
+    scope_leave(&g.scope);
+    if (holder != s->ref)
+        thread_note_told(t);
     return rc;
 }
 

@@ -239,6 +239,7 @@ static int see_bucket(struct moment *m, struct bucket *bucket)
     rc = latch_acquire(m->t, &bucket->latch, RANK_BUCKET);
     if (rc != 0)
         return rc;
+    ENQ_POINT("list.bucket_latched");
     rc = see_objects(m, bucket);
     latch_release(m->t, &bucket->latch);
     return rc;
@@ -320,6 +321,7 @@ static int see_shard(struct moment *m, uint32_t number)
     rc = latch_acquire(m->t, &shard->latch, RANK_SHARD);
     if (rc != 0)
         return rc;
+    thread_note_shard(m->t, number);
     /* Partner: spot_mend(), before a request's load of `raised`. */
     n = shm_load_fence(&shard->n_buckets);
     if ((n & SHARD_EMPTY) == 0)
@@ -342,9 +344,9 @@ static bool drain_bucket(void *context, uint32_t shard, struct bucket *bucket)
 {
     struct moment *m = context;
 
-    (void)shard;
     if (shm_load_fence(&bucket->latch) == 0)
         return true;
+    thread_note_shard(m->t, shard);
     m->rc = latch_acquire(m->t, &bucket->latch, RANK_BUCKET);
     if (m->rc == 0)
         latch_release(m->t, &bucket->latch);
@@ -548,7 +550,6 @@ int moment_take(struct moment *m, struct map *map, struct thread *t,
     int rc;
 
     memset(m, 0, sizeof(*m));
-    thread_note_shards(t, NULL); /* at most: it reads only */
     m->map = map;
     m->t = t;
     m->filter = filter;

@@ -24,6 +24,13 @@ void scope_lower(struct scope *s)
     latch_release(s->t, &s->gate->latch);
 }
 
+/* Nothing has been changed under this gate: recovery need tell nobody. */
+static void begin_wide(struct scope *s)
+{
+    thread_note_in_hand(s->t, 0);
+    s->wide = true;
+}
+
 /*
  * A wide scope keeps the gate raised until it is left, whatever becomes of the
  * generic entries meanwhile: it counts as one of them. Requests that have read
@@ -36,7 +43,7 @@ int scope_raise(struct scope *s)
 
     if (rc != 0)
         return rc;
-    s->wide = true;
+    begin_wide(s);
     /* Partners: the loads in scope_enter_at_once() and enter_concrete(). */
     shm_add(&s->gate->raised, 1);
     ENQ_POINT("gate.raised");
@@ -86,7 +93,7 @@ static bool enter_if_raised(struct scope *s, const struct key *key, int *rc)
         *rc = enter_beside(s);
         return true;
     }
-    s->wide = true;
+    begin_wide(s);
     shm_add(&s->gate->raised, 1);
     *rc = scope_pass(s);
     if (*rc != 0)
@@ -167,6 +174,7 @@ void scope_send_wakes(struct thread *t)
     for (unsigned i = 0; i < t->n_wakes; i++)
         notify(t->map, t->wakes[i]);
     t->n_wakes = 0;
+    thread_note_told(t);
 }
 
 /* More buckets are added outside of all latches, as that may be a system call. */
@@ -204,6 +212,7 @@ void scope_wake(struct scope *s, struct entry *e)
     enq_assert(scope_is_entered(s));
     if (s->t->n_wakes == WAKES_MAX)
         scope_send_wakes(s->t);
+    thread_note_telling(s->t, map_ref(s->map, e));
     s->t->wakes[s->t->n_wakes++] = e;
 }
 
@@ -323,6 +332,7 @@ static int see_bucket(struct scope *s, struct bucket *bucket,
 
     if (rc != 0)
         return rc;
+    ENQ_POINT("scope.bucket_latched");
     rc = see_objects(s, bucket, key, see, context, more);
     latch_release(s->t, &bucket->latch);
     return rc;
@@ -464,6 +474,7 @@ static int see_shard(struct bucket_scan *x, uint32_t number)
     /* Partner: spot_mend(), before a request's load of `raised`. */
     n = shm_load_fence(&shard->n_buckets);
     if ((n & SHARD_EMPTY) == 0) {
+        thread_note_shard(x->s->t, number);
         x->empty = true;
         rc = scan_buckets(x, number, n);
         if (rc == 0 && x->more && x->empty)

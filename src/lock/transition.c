@@ -293,6 +293,7 @@ int transition_grant(struct scope *s, struct entry *e)
 
     if (rc != 0)
         return rc;
+    thread_note_in_hand(s->t, map_ref(s->map, e));
     s->t->changes++;
     if (s->wide || entry_is_of_set(e))
         transition_tell_behind(s, e); /* else the pass does: grant_scan.c */
@@ -440,6 +441,7 @@ int transition_take_away(struct scope *s, struct entry *e, enum gone gone,
     enq_assert(scope_is_entered(s) && gone < GONE_REASONS);
     if (unlikely(rc != 0))
         return rc;
+    thread_note_in_hand(s->t, map_ref(s->map, e));
     if (unlikely(e->id_bytes > 0))
         rc = take_out_with_id(s, e, gone, taker);
     else
@@ -498,6 +500,7 @@ int transition_mode(struct scope *s, struct entry *e, unsigned mode, bool token)
     enq_assert(scope_is_entered(s) && mode > 0 && mode < MODES);
     if (rc != 0)
         return rc;
+    thread_note_in_hand(s->t, map_ref(s->map, e));
     if (token) {
         next_token(s, e);
         ENQ_POINT("promote.token");
@@ -528,6 +531,7 @@ int transition_deadline(struct scope *s, struct entry *e, int64_t ttl_ms)
 {
     mono_t now = scope_clock(s);
 
+    thread_note_in_hand(s->t, map_ref(s->map, e));
     shm_store_fence(&e->deadline_ns, mono_add_ms(now, ttl_ms).ns);
     ENQ_POINT("renew.stored");
     guard_told(s, e);

@@ -18,10 +18,11 @@ static bool may_hear(const struct scope *s, const struct entry *e)
         notify_is_wanted(s->map, shm_load(&e->session));
 }
 
+/* ASKED is set once, so that a death between the two must not leave it alone. */
 static void note(struct scope *s, struct entry *e)
 {
-    shm_or(&e->state, STATE_ASKED);
     scope_wake(s, e);
+    shm_or(&e->state, STATE_ASKED);
 }
 
 void transition_note_awaited(struct scope *s, struct entry *e)
@@ -165,8 +166,8 @@ void transition_tell(struct scope *s, struct entry *e)
     enq_assert(scope_is_entered(s));
     if (asleep == ASLEEP_THREAD || asleep >= ASLEEP_STARTED)
         return;
-    shm_or(&e->state, STATE_SOONER);
     scope_wake(s, e);
+    shm_or(&e->state, STATE_SOONER);
 }
 
 /* In the order of the ring, which is that of arrival; it is closed, so that

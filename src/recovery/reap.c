@@ -1,11 +1,12 @@
 /*
  * reap.c - recovery: sessions that are over (see reap.h).
  *
- * Three steps: each lock and each waiting request, under the latches of its own
- * key; then the slot and the slabs, under the recovery latch; then those that
- * listen are told. `slot.ref` goes last. As long as it is there the session is
- * found dead by any thread, which does all of it again: each step leaves alone
- * what is done already (the model is tests/spin/sweep.pml).
+ * Two steps: each lock and each waiting request, under the latches of its own
+ * key; then the slot and the slabs, under the recovery latch. `slot.ref` goes
+ * last. As long as it is there the session is found dead by any thread, which
+ * does all of it again: each step leaves alone what is done already (the model is
+ * tests/spin/sweep.pml). Whom its threads have yet to tell of something, recovery
+ * tells.
  *
  * Two may reap one session at once, and a third adopt a lock of it meanwhile.
  * Each entry is pinned, and looked at again inside; what is another session's
@@ -17,7 +18,6 @@
 #include "base/point.h"
 #include "lock/hold_end.h"
 #include "recovery/recover.h"
-#include "store/notify.h"
 #include "store/page.h"
 #include "store/walk.h"
 #include "sync/life.h"
@@ -66,7 +66,7 @@ static void erase(struct map *map, struct thread *t, session_ref_t ref,
     struct session_slot *slot = at_session(map, ref);
 
     enq_assert(t->n_held == 0 && t->map == map);
-    recover_lock(map, t);
+    recover_lock(map, t, NULL);
     if (shm_load(&slot->ref) == ref) {
         slab_each_of(map, ref, uncache, NULL);
         page_orphan_all(map, ref);
@@ -83,21 +83,6 @@ static void erase(struct map *map, struct thread *t, session_ref_t ref,
     recover_unlock(map);
 }
 
-/* The dead thread may have taken, or asked for, a lock of a session that
-   listens, and not have notified it. Nobody knows of which one: so each looks
-   at all of its locks. With no latch held: it may be a system call for each. */
-static void notify_all(const struct map *map)
-{
-    if (shm_load(&map->h->listeners) == 0)
-        return;
-    for (uint32_t i = 0; i < map_sessions(map); i++) {
-        session_ref_t ref = shm_load_acquire(&map->sessions[i].ref);
-
-        if (ref != 0 && notify_is_wanted(map, ref))
-            notify_session(map, ref, NOTIFICATION_ALL);
-    }
-}
-
 /* The session is over: no thread of its process adds any locks, or takes pages
    in its name, any more. So when all of its entries have been through
    hold_release_all() there are no new ones, and the slot can go. If that fails
@@ -110,7 +95,6 @@ int reap(struct session *s, struct thread *t, session_ref_t ref)
     enq_assert(t->n_held == 0 && ref != s->ref);
     if (rc == 0)
         erase(s->map, t, ref, true);
-    notify_all(s->map);
     return rc;
 }
 
@@ -159,6 +143,9 @@ unsigned reap_dead(struct session *s, struct thread *t)
         else if (reap(s, t, ref) == 0)
             n++;
     }
+    /* a thread of those may have ended since, and not have told of something */
+    if (n > 0 && any_dead_thread(map))
+        recover_noted(map, t);
     shm_store(&map->dying, dying);
     return n;
 }

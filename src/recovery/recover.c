@@ -48,31 +48,52 @@ bool may_take(const struct map *map, const struct thread *me, uint32_t value)
 
 /* --- the recovery latch --- */
 
+/* Until it is given back, or whoever recovers dies; a SYS_TICK_NS at most. */
+static void sleep_behind(const struct map *map, uint32_t value, int64_t tick_ns)
+{
+    const struct thread_slot *owner = at_thread(map, latch_owner(value));
+    const uint32_t *life = liveness_word(&owner->life);
+    const struct sys_watch watch[2] = {
+        {&map->h->recovery_latch, value},
+        {life, shm_load_acquire(life)},
+    };
+
+    if (!liveness_is_dead(watch[1].value))
+        sys.wait(watch, 2, mono_add_ns(sys.now(), tick_ns));
+}
+
 /*
  * The one latch that is taken over from the dead as it is: what it guards is
  * done again from the start by the next recovering thread. So it needs no
  * recovery, which would have no end. Always with the mark of sleepers, as
- * nobody knows here whether there are any; and each sleeps for a millisecond at
- * most, since the death of the recovering thread wakes none of them.
+ * nobody knows here whether there are any.
  *
  * It is the last in the order of ranks: a caller may hold any others. The swap
  * that takes it acquires; partner: the one of recover_unlock(), which releases.
+ *
+ * A thousand processes may want what the dead thread held. They must not keep
+ * the one that recovers from running: each sleeps twice as long as before, and
+ * for each but the first the latch that it wants is free by then.
  */
-bool recover_lock(struct map *map, struct thread *me)
+enum recover_turn recover_lock(struct map *map, struct thread *me,
+    const uint32_t *wanted)
 {
     uint32_t *latch = &map->h->recovery_latch;
+    int64_t tick_ns = NS_PER_MS;
 
     enq_assert(me->map == map);
     for (;;) {
         uint32_t value = shm_load(latch);
-        struct sys_watch watch = {latch, value};
 
         if (may_take(map, me, value)) {
-            if (shm_cas(latch, &value, me->ref | LATCH_WAITERS))
-                return value != 0;
-        } else {
-            sys.wait(&watch, 1, mono_add_ns(sys.now(), NS_PER_MS));
+            if (!shm_cas(latch, &value, me->ref | LATCH_WAITERS))
+                continue;
+            return value == 0 ? RECOVER_BEGIN : RECOVER_AGAIN;
         }
+        sleep_behind(map, value, tick_ns);
+        tick_ns *= 2;
+        if (wanted != NULL && !dead_holds(map, wanted))
+            return RECOVER_NEEDLESS;
     }
 }
 
@@ -389,26 +410,30 @@ static void rouse_waiters(struct repair *r)
             slab_each_from(map, i, 1, rouse_of_parts, r);
 }
 
-/* Under a gate's latch a thread grants in any bucket, and has told nobody before
-   it lets go of the gate. Who listens may have missed that others wait for what
-   it holds, and only a walk tells who holds. */
+static void rouse_entry(const struct repair *r, ref_t ref)
+{
+    struct entry *e = ref == 0 ? NULL : at_entry(r->map, ref);
+
+    if (e != NULL)
+        rouse(r->map, e, shm_load(&e->state));
+}
+
+/* Under a gate's latch a thread makes way, and grants, in any bucket: then all
+   look that wait for its names, as it may not have come to them. Most who die
+   there have only looked so far. What it has changed it had in hand, or noted as
+   yet to be told of (tell_for()). */
 static void rouse_few(struct repair *r)
 {
     bool gates = false;
 
-    for (unsigned i = 0; i < r->n_parts; i++)
-        gates |= r->parts[i].gate != NULL;
-    if (gates && shm_load(&r->map->h->listeners) != 0) {
-        slab_each(r->map, rouse_of_parts, r);
-    } else if (gates || r->roused.n > ROUSED_FEW) {
+    for (unsigned i = 0; i < r->n_parts; i++) {
+        gates |= r->parts[i].gate != NULL && r->parts[i].in_hand != 0;
+        rouse_entry(r, r->parts[i].in_hand);
+    }
+    if (gates || r->roused.n > ROUSED_FEW)
         rouse_waiters(r);
-    }
-    for (uint32_t i = 0; i < r->roused.n && i < ROUSED_FEW; i++) {
-        struct entry *e = at_entry(r->map, r->roused.refs[i]);
-
-        if (e != NULL)
-            rouse(r->map, e, shm_load(&e->state));
-    }
+    for (uint32_t i = 0; i < r->roused.n && i < ROUSED_FEW; i++)
+        rouse_entry(r, r->roused.refs[i]);
 }
 
 /* What the dead have noted is little, and costs as much, however large the table
@@ -423,6 +448,63 @@ static void rebuild(struct repair *r)
         thread_count(r->me, COUNT_RECOVERIES);
 }
 
+/* --- what the dead have not told --- */
+
+/* Its session, too: an end that came nearer is nothing that the entry shows
+   (hold_renew()). It may be another request's by now, which looks in vain. */
+static void tell_of(const struct repair *r, ref_t ref)
+{
+    struct entry *e = at_entry(r->map, ref);
+    session_ref_t session = e == NULL ? 0 : shm_load(&e->session);
+
+    rouse_entry(r, ref);
+    if (session != 0 && shm_load(&at_session(r->map, session)->ref) == session)
+        notify_session(r->map, session, NOTIFICATION_ALL);
+}
+
+/* Nobody knows of which: each that waits looks, and each that listens looks at
+   all of its locks. */
+static void tell_of_all(const struct repair *r)
+{
+    struct map *map = r->map;
+
+    slab_each(map, rouse, map);
+    for (uint32_t i = 0; i < map_sessions(map); i++) {
+        session_ref_t ref = shm_load_acquire(&map->sessions[i].ref);
+
+        if (ref != 0 && notify_is_wanted(map, ref))
+            notify_session(map, ref, NOTIFICATION_ALL);
+    }
+}
+
+/* The first goes last: a death in here leaves them to the next, as the slot is
+   not given up before (reclaim.c). */
+static void tell_for(const struct repair *r, struct thread_slot *slot)
+{
+    for (unsigned i = TELLING_FEW; i-- > 0;) {
+        ref_t ref = shm_load(&slot->telling[i]);
+
+        if (ref == TELLING_MANY)
+            tell_of_all(r);
+        else if (ref != 0)
+            tell_of(r, ref);
+        ENQ_POINT("recover.told");
+        shm_store(&slot->telling[i], 0);
+    }
+}
+
+static void tell_for_the_dead(const struct repair *r)
+{
+    for (uint32_t i = 0; i < map_threads(r->map); i++) {
+        struct thread_slot *slot = &r->map->threads[i];
+        thread_ref_t ref = shm_load_acquire(&slot->ref);
+
+        if (ref != 0 && shm_load(&slot->telling[0]) != 0 &&
+            thread_is_dead(r->map, ref))
+            tell_for(r, slot);
+    }
+}
+
 /* The order is what makes it idempotent. Journals are undone while the latches
    of their sets still name the dead, so that nobody has seen a half set. Links
    are made anew before a latch is freed; thread slots, which say what is dead,
@@ -430,13 +512,18 @@ static void rebuild(struct repair *r)
    was noted, to the next. */
 int repair(struct repair *r)
 {
+    enum recover_turn turn = recover_lock(r->map, r->me, r->wanted);
+
     enq_assert(!r->needed && r->rc == 0);
-    if (recover_lock(r->map, r->me))
+    if (turn == RECOVER_NEEDLESS)
+        return 0;
+    if (turn == RECOVER_AGAIN)
         r->everywhere = r->whole = true; /* who died has made half of it */
     note_dead_latches(r);
     journal_undo(r->map);
     if (r->needed)
         rebuild(r);
+    tell_for_the_dead(r);
     if (r->rc == 0)
         reclaim_threads(r->map);
     recover_unlock(r->map);

@@ -33,11 +33,18 @@ int recover_noted(struct map *map, struct thread *me);
    --fix. */
 int recover_all(struct map *map, struct thread *me);
 
+enum recover_turn {
+    RECOVER_BEGIN,
+    RECOVER_AGAIN,    /* who had it died: all is done again from the start */
+    RECOVER_NEEDLESS, /* it was not acquired */
+};
+
 /* The recovery latch, which keeps two recovering threads, and two that reap,
    apart. Any other latches may be held. Acquired also from a dead thread, as it
-   is: so what is done under it must be such that it can be done again from the
-   start; true: it was acquired so. */
-bool recover_lock(struct map *map, struct thread *me);
+   is. Needless if @wanted, where that is not NULL, is no dead thread's any more
+   when others have recovered. */
+enum recover_turn recover_lock(struct map *map, struct thread *me,
+    const uint32_t *wanted);
 void recover_unlock(struct map *map);
 
 #endif

@@ -209,6 +209,11 @@ struct process {
     uint32_t pad;
 };
 
+/* thread_slot.telling: noted before the latches are released under which an entry
+   was changed, and read when its thread is dead (recovery/recover.c). */
+#define TELLING_FEW 4
+#define TELLING_MANY UINT32_MAX /* of more than those */
+
 struct thread_slot {
     pthread_mutex_t life; /* TRUE */
     thread_ref_t ref;     /* TRUE: the thread that uses it; 0 = free */
@@ -221,7 +226,8 @@ struct thread_slot {
     uint64_t set;    /* TRUE: ticket of the lock set that it is taking, under
                          all latches; 0 = none. See store/journal.h */
     uint64_t inside; /* the bucket whose latch it may hold: INSIDE_... */
-    ref_t in_hand;   /* the entry that it may have taken out of its ring */
+    ref_t in_hand;   /* the entry that it may have changed, or taken out of its
+                        ring; 0 = none since it has acquired a gate's latch */
     uint32_t pad2;
     struct process process; /* TRUE */
 
@@ -230,8 +236,8 @@ struct thread_slot {
     uint64_t waiting; /* handle of its own request that waits, or is about to */
     uint64_t waiting_owner; /* while that is not 0: whose it is, as a number */
     uint64_t
-        shards[SHARDS / 64]; /* while `inside` is INSIDE_SEVERAL: of these */
-    uint32_t pad3[4];
+        shards[SHARDS / 64];    /* while `inside` is INSIDE_SEVERAL: of these */
+    ref_t telling[TELLING_FEW]; /* entries of which it has yet to tell */
 };
 
 /* thread_slot.inside: a hash that leads to the bucket; or one of these. Stored

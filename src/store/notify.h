@@ -34,8 +34,8 @@
 #define NOTIFICATION_ALL 0u
 #define NOTIFICATION_NEIGHBOUR UINT32_MAX
 
-/* Tells one session of one entry, or NOTIFICATION_ALL. With no latch held, as
-   it may be a system call. */
+/* Tells one session of one entry, or NOTIFICATION_ALL. With no latch held if it
+   can be, as it may be a system call. */
 void notify_session(const struct map *map, session_ref_t to, ref_t entry);
 
 /* Tells all that are to hear that this entry has changed, after the latches

@@ -24,8 +24,14 @@ static bool is_dead(const struct map *map, thread_ref_t ref)
     return thread_is_dead(map, ref);
 }
 
-/* `set` is loaded after the death was seen (acquire, in look()): a dead thread
-   stores no more. */
+/* A lock set that is to be undone, and whom it has yet to tell: recovery does
+   that first. Loaded after the death was seen (acquire, in look()): a dead
+   thread stores no more. */
+static bool has_left_work(const struct thread_slot *slot)
+{
+    return shm_load(&slot->set) != 0 || shm_load(&slot->telling[0]) != 0;
+}
+
 static unsigned note_dead(struct dead *d)
 {
     unsigned n = 0;
@@ -34,7 +40,7 @@ static unsigned note_dead(struct dead *d)
         const struct thread_slot *slot = &d->map->threads[i];
         thread_ref_t ref = shm_load_acquire(&slot->ref);
 
-        if (ref == 0 || !is_dead(d->map, ref) || shm_load(&slot->set) != 0)
+        if (ref == 0 || !is_dead(d->map, ref) || has_left_work(slot))
             continue;
         d->slots[i / 64] |= UINT64_C(1) << (i % 64);
         n++;
@@ -125,7 +131,7 @@ static bool give_up(struct dead *d, uint32_t i)
     struct thread_slot *slot = &d->map->threads[i];
     thread_ref_t ref = shm_load_acquire(&slot->ref);
 
-    if (ref == 0 || !is_dead(d->map, ref) || shm_load(&slot->set) != 0)
+    if (ref == 0 || !is_dead(d->map, ref) || has_left_work(slot))
         return false;
     return shm_cas(&slot->ref, &ref, 0);
 }

@@ -129,6 +129,8 @@ static int slot_claim(struct map *map, uint32_t i)
     shm_store(&slot->set, 0);
     shm_store(&slot->inside, INSIDE_NONE);
     shm_store(&slot->in_hand, 0);
+    for (unsigned k = 0; k < TELLING_FEW; k++)
+        shm_store(&slot->telling[k], 0);
     shm_store_release(&slot->ref, generation << THREAD_BITS | i);
     return 0;
 }

@@ -110,7 +110,7 @@ void thread_leave(struct map *map);
 void thread_leave_idle(void);
 
 /* For recovery, should the thread die: before a latch is acquired, and before
-   an entry that is live is taken out of its ring. The stores are in the thread's
+   an entry that is live is taken out of its ring, or changed otherwise. The stores are in the thread's
    own slot, and stay there: what is out of date is found to be (recovery/mend.h). */
 static inline void thread_note_inside(struct thread *t, uint64_t where)
 {
@@ -125,9 +125,36 @@ static inline void thread_note_shards(struct thread *t, const uint64_t *shards)
     thread_note_inside(t, INSIDE_SEVERAL);
 }
 
+/* One of them: of whose buckets one is latched, and others before. */
+static inline void thread_note_shard(struct thread *t, unsigned shard)
+{
+    uint64_t shards[SHARDS / 64] = {0};
+
+    shards[shard / 64] = UINT64_C(1) << shard % 64;
+    thread_note_shards(t, shards);
+}
+
 static inline void thread_note_in_hand(struct thread *t, ref_t entry)
 {
     shm_store(&t->slot->in_hand, entry);
+}
+
+/* Somebody has to be told what has changed with this entry, as soon as no latch
+   is held: should the thread die before, recovery tells of it. */
+static inline void thread_note_telling(struct thread *t, ref_t entry)
+{
+    ref_t *telling = t->slot->telling;
+    unsigned i = 0;
+
+    while (i < TELLING_FEW - 1 && shm_load(&telling[i]) != 0)
+        i++;
+    shm_store(&telling[i], shm_load(&telling[i]) == 0 ? entry : TELLING_MANY);
+}
+
+static inline void thread_note_told(struct thread *t)
+{
+    for (unsigned i = 0; i < TELLING_FEW; i++)
+        shm_store(&t->slot->telling[i], 0);
 }
 
 /* The thread's own counter, in its own slot: a load and a store, no atomic

@@ -375,6 +375,41 @@ static void lock_after_a_death_inside_the_gate(struct beside *b, unsigned i)
     pair_after_a_death(b, i, die_unlocking_all);
 }
 
+/* In the bucket of its own lock: others have none of that name. */
+static void die_looking(struct enq *e, unsigned i)
+{
+    struct enq_grant g;
+
+    must(lock(e, "own", i, NULL, &g));
+    must(lock(e, "elsewhere", i, NULL, &g));
+    fatal = "scope.bucket_latched";
+    point_hook = die_there;
+    enq_lock(e, ENQ_REQ(.name = "own", .key = {"@"}, .mode = ENQ_MODE_X), &g);
+}
+
+static void lock_after_a_death_in_a_look(struct beside *b, unsigned i)
+{
+    pair_after_a_death(b, i, die_looking);
+}
+
+static void die_listing(struct enq *e, unsigned i)
+{
+    struct enq_grant g;
+    struct enq_info info;
+    size_t total;
+
+    must(lock(e, "own", i, NULL, &g));
+    must(lock(e, "elsewhere", i, NULL, &g));
+    fatal = "list.bucket_latched";
+    point_hook = die_there;
+    enq_list(e, "own", NULL, &info, 1, &total);
+}
+
+static void lock_after_a_death_in_a_list(struct beside *b, unsigned i)
+{
+    pair_after_a_death(b, i, die_listing);
+}
+
 static void die_amid_a_set(struct enq *e, unsigned i)
 {
     char text[16];
@@ -490,6 +525,10 @@ const struct row rows[] = {
         lock_after_a_death_inside, 20, 1000, 0, 0},
     {"a pair after a death inside the gate's latch", hold_others,
         lock_after_a_death_inside_the_gate, 20, 1000, 0, 0},
+    {"a pair after a death in a look of '@'", hold_others,
+        lock_after_a_death_in_a_look, 80, 1500, 0, 0}, /* a shard of 256 */
+    {"a pair after a death in a list", hold_others,
+        lock_after_a_death_in_a_list, 80, 1500, 0, 0},
     {"a pair after a death amid a lock set", hold_others,
         lock_after_a_death_amid_a_set, 80, 1500, 0, 0}, /* two shards of 256 */
 #endif

@@ -289,7 +289,8 @@ TEST(a_lock_that_ran_out_before_the_helper_looked_was_granted_all_the_same)
 }
 
 /* Nothing else is in its page, which others ask for, and would use anew. */
-TEST(a_page_is_not_given_up_with_a_lock_in_it_of_which_the_helper_has_yet_to_tell)
+TEST(
+    a_page_is_not_given_up_with_a_lock_in_it_of_which_the_helper_has_yet_to_tell)
 {
     struct enq_req req = request_of_20_ms();
     struct enq_event event;

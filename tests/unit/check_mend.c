@@ -6,71 +6,11 @@
  */
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "api/attachment.h"
 #include "base/point.h"
-#include "store/index.h"
-#include "unit.h"
-
-#define SHARED 4
-
-static struct enq *e;
-static struct enq_grant held[SHARED];
-static uint32_t remade;
-
-static struct key key_of(const char *field, char bytes[KEY_BYTES_MAX])
-{
-    struct enq_req req = {.size = sizeof(req), .name = "n", .key = {field}};
-    struct key key;
-
-    want(0, key_pack(&key, bytes, KEY_BYTES_MAX, &req, e->map->hash_seed));
-    return key;
-}
-
-static struct entry *first_of(const char *field, struct spot *spot)
-{
-    char bytes[KEY_BYTES_MAX];
-    struct key key = key_of(field, bytes);
-
-    *spot = spot_of(key.name_hash, key.hash);
-    return index_find(e->map, spot, &key);
-}
-
-static struct entry *first_of_a(struct spot *spot)
-{
-    return first_of("a", spot);
-}
-
-static void begin(void)
-{
-    setenv("ENQ_TICK_MS", "600000", 1);
-    alarm(20);
-    e = unit_open();
-    for (int i = 0; i < SHARED; i++)
-        want(ENQ_OK, unit_lock(e, "n", "a", ENQ_MODE_S, &held[i]));
-    remade = e->map->h->remade;
-}
-
-static int ask(const char *owner, enum enq_mode mode)
-{
-    struct enq_grant g;
-
-    return enq_lock(e,
-        ENQ_REQ(.name = "n", .key = {"a"}, .mode = mode, .owner = owner), &g);
-}
-
-static void all_are_there(void)
-{
-    want(ENQ_BUSY, ask("another", ENQ_MODE_X));
-    unit_healthy(e);
-    for (int i = 0; i < SHARED; i++)
-        want(ENQ_OK, enq_unlock(e, held[i].handle, held[i].token));
-    want(ENQ_OK, ask("another", ENQ_MODE_X));
-    enq_close(e);
-}
+#include "mend.h"
 
 /* --- what is found --- */
 
@@ -292,159 +232,6 @@ TEST(what_was_moving_from_a_chain_to_a_slot_is_there_once)
     crowd_is_there(1);
 }
 
-/* --- who is told --- */
-
-static int die_inside(void *nothing)
-{
-    struct spot spot;
-
-    (void)nothing;
-    e = unit_open();
-    first_of_a(&spot);
-    spot.bucket = NULL;
-    want(0, spot_latch(e->map, thread_enter(e->map), &spot));
-    kill(getpid(), SIGKILL);
-    return 1;
-}
-
-TEST(who_waits_in_a_mended_bucket_is_told)
-{
-    const struct session_slot *slot;
-    struct enq *waiting;
-    struct enq_grant g;
-    uint64_t ticket;
-    uint32_t told;
-
-    begin();
-    waiting = unit_open();
-    slot = at_session(waiting->map, waiting->session.ref);
-    want(ENQ_PENDING,
-        enq_start(waiting,
-            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
-                .owner = "waiting", .wait_ms = ENQ_FOREVER),
-            &g, &ticket));
-    told = shm_load(&slot->notifications);
-    unit_killed(unit_fork(die_inside, NULL));
-    want(ENQ_BUSY, ask("another", ENQ_MODE_X));
-    ck_assert_uint_ne(shm_load(&slot->notifications), told);
-    enq_close(waiting);
-    all_are_there();
-}
-
-static int die_inside_the_gate(void *name_hash)
-{
-    uint32_t gate = gate_of_hash(*(uint32_t *)name_hash);
-    struct thread *t;
-
-    e = unit_open();
-    t = thread_enter(e->map);
-    latch_acquire(t, &e->map->gates[gate].latch, RANK_GATE);
-    kill(getpid(), SIGKILL);
-    return 1;
-}
-
-static struct enq *waits_for(const char *name, bool listens)
-{
-    struct enq *waiting = unit_open();
-    struct enq_grant g;
-    uint64_t ticket;
-
-    if (listens)
-        ck_assert_int_ge(enq_fd(waiting), 0);
-    want(ENQ_PENDING,
-        enq_start(waiting,
-            ENQ_REQ(.name = name, .key = {"a"}, .mode = ENQ_MODE_X,
-                .owner = "waiting", .wait_ms = ENQ_FOREVER),
-            &g, &ticket));
-    return waiting;
-}
-
-static uint32_t told_of(const struct enq *waiting)
-{
-    return shm_load(&at_session(waiting->map, waiting->session.ref)
-                         ->notifications);
-}
-
-/* A hundred thousand that wait for other names need not look. */
-TEST(who_waits_for_a_name_of_a_mended_gate_is_told_and_nobody_else)
-{
-    struct enq *of_gate, *of_another;
-    struct enq_grant other, g;
-    struct spot spot;
-    uint32_t told[2], name_hash;
-
-    begin();
-    want(ENQ_OK, unit_lock(e, "another name", "a", ENQ_MODE_X, &other));
-    of_gate = waits_for("n", _i == 1);
-    of_another = waits_for("another name", _i == 1);
-    told[0] = told_of(of_gate);
-    told[1] = told_of(of_another);
-    name_hash = first_of_a(&spot)->name_hash;
-    unit_killed(unit_fork(die_inside_the_gate, &name_hash));
-    want(ENQ_BUSY, unit_lock(e, "n", "@", ENQ_MODE_X, &g));
-    ck_assert_uint_ne(told_of(of_gate), told[0]);
-    if (_i == 0) /* who listens is told that a session has ended */
-        ck_assert_uint_eq(told_of(of_another), told[1]);
-    enq_close(of_gate);
-    enq_close(of_another);
-    all_are_there();
-}
-
-/* Of its members one is published. */
-static int wait_for_a_set(void *nothing)
-{
-    struct enq_req n = {.size = sizeof(n),
-        .name = "n",
-        .key = {"a"},
-        .mode = ENQ_MODE_X,
-        .owner = "set",
-        .wait_ms = ENQ_FOREVER};
-    struct enq_req other = n;
-    const struct enq_req *both[] = {&n, &other};
-    struct enq_grant g[2];
-
-    (void)nothing;
-    other.name = "another name";
-    e = unit_open();
-    return enq_lock_set(e, both, 2, g) == ENQ_OK ? 0 : 1;
-}
-
-static bool sleeps(const struct entry *member)
-{
-    return entry_sleeps(member) == ASLEEP_THREAD ||
-        entry_sleeps(member) == ASLEEP_BEHIND;
-}
-
-/* One of the two is published, and the other's gate dies, once each. */
-TEST(a_set_of_which_one_key_is_of_a_mended_gate_is_told)
-{
-    static const char *const names[] = {"n", "another name"};
-    struct entry *members[2];
-    struct enq_grant other, g;
-    struct spot spot;
-    pid_t pid;
-
-    begin();
-    want(ENQ_OK, unit_lock(e, names[1], "a", ENQ_MODE_X, &other));
-    pid = unit_fork(wait_for_a_set, NULL);
-    eventually(entry_is(at_entry(e->map, first_of_a(&spot)->prev),
-                   PHASE_WAITING) &&
-        entry_next_of_set(e->map, at_entry(e->map, first_of_a(&spot)->prev)));
-    members[0] = at_entry(e->map, first_of_a(&spot)->prev);
-    members[1] = entry_next_of_set(e->map, members[0]);
-    eventually(sleeps(members[0]) || sleeps(members[1]));
-    unit_stop(pid);
-    unit_killed(unit_fork(die_inside_the_gate,
-        &(uint32_t){members[_i]->name_hash}));
-    want(ENQ_BUSY, unit_lock(e, names[_i], "@", ENQ_MODE_X, &g));
-    ck_assert_uint_ne((shm_load(&members[0]->state) |
-                          shm_load(&members[1]->state)) &
-            STATE_SOONER,
-        0);
-    unit_kill(pid);
-    enq_close(e);
-}
-
 /* --- who was being granted --- */
 
 static struct entry *granted;
@@ -490,9 +277,6 @@ int main(void)
     ADD(what_found_no_slot_beside_whoever_was_leaving_is_there_again);
     ADD_LOOP(where_a_chain_is_damaged_the_whole_table_is_looked_at, 2);
     ADD(what_was_moving_from_a_chain_to_a_slot_is_there_once);
-    ADD(who_waits_in_a_mended_bucket_is_told);
-    ADD_LOOP(who_waits_for_a_name_of_a_mended_gate_is_told_and_nobody_else, 2);
-    ADD_LOOP(a_set_of_which_one_key_is_of_a_mended_gate_is_told, 2);
     ADD(a_waiters_window_has_ended_before_the_time_of_its_grant_is_stored);
     return unit_end();
 }
