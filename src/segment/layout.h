@@ -50,7 +50,7 @@
 #include "enq.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x314b434f4c514e45) /* "ENQLOCK1" */
-#define LAYOUT_VERSION 23
+#define LAYOUT_VERSION 24
 
 #define PAGE_BYTES 4096u /* of ours; the kernel's may be larger */
 #define UNIT_BYTES 64u
