@@ -29,7 +29,7 @@
 #define KILLS 65500
 #define KILLS_SEEN 30000 /* enough to see each kind of event */
 #define CALIBRATION_NS (300 * NS_S)
-#define PATIENCE_NS (280 * NS_S) /* for all the kills */
+#define PATIENCE_NS (420 * NS_S) /* for all the kills */
 
 static struct {
     uint64_t seed, kills;
