@@ -50,10 +50,8 @@ void links_add_generic(struct scope *s, struct entry *e)
 void links_remove_generic(struct scope *s, struct entry *e)
 {
     ref_t ref = map_ref(s->map, e);
-    struct entry *next;
+    struct entry *next = ring_remove(s->map, e, ref);
 
-    thread_note_in_hand(s->t, ref);
-    next = ring_remove(s->map, e, ref);
     if (s->gate->head == ref)
         shm_store(&s->gate->head, next == NULL ? 0 : map_ref(s->map, next));
     shm_add(&s->gate->raised, -1);
@@ -180,7 +178,6 @@ int links_grant(struct scope *s, struct entry *e)
     struct entry *first, *now;
     int rc = links_leave_queue(s, e);
 
-    thread_note_in_hand(s->t, map_ref(s->map, e));
     if (rc != 0 || entry_is_generic(e))
         return rc;
     first = first_of(s, e);

@@ -418,7 +418,6 @@ static int take_out_with_id(struct scope *s, struct entry *e, enum gone gone,
     rc = latch_acquire(s->t, latch, RANK_ID);
     if (rc != 0)
         return rc;
-    thread_note_in_hand(s->t, map_ref(s->map, e));
     index_replace(s->map, &spot, e, NULL); /* or it is another's by now */
     rc = take_out(s, e, gone, taker);
     latch_release(s->t, latch);
