@@ -360,9 +360,8 @@ static bool anything_is_latched(struct entry *const members[2])
     for (unsigned i = 0; i < 2; i++) {
         uint64_t hash = members[i]->hash;
 
-        any |= shm_load(
-                   &bucket_of_hash(e->map, shard_of_hash(hash), hash)->latch) !=
-            0;
+        any |= shm_load(&bucket_of_hash(e->map, shard_of_hash(hash), hash)
+                             ->latch) != 0;
     }
     return any;
 }
