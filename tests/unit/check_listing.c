@@ -48,12 +48,20 @@ static void arm(const char *point, unsigned skip, void (*act)(void))
     point_hook = stand_still;
 }
 
+/* Of one owner, whose locks cumulate. */
+static int lock_one(const char *field, struct enq_grant *g)
+{
+    return enq_lock(list.e,
+        ENQ_REQ(.name = "n", .key = {field}, .owner = "me", .mode = ENQ_MODE_E),
+        g);
+}
+
 static int lock(unsigned i)
 {
     char field[8];
 
     snprintf(field, sizeof(field), "%u", i);
-    return unit_lock(list.e, "n", field, ENQ_MODE_X, &list.g[i]);
+    return lock_one(field, &list.g[i]);
 }
 
 static void hold_half(void)
@@ -81,6 +89,11 @@ static void others_go_on(void)
     pthread_join(thread, NULL);
 }
 
+static bool is_of_all(const struct enq_info *info)
+{
+    return strcmp(info->key, "@") == 0;
+}
+
 /* Whoever is listed, it is the second half. */
 static void want_the_other_half(void)
 {
@@ -89,7 +102,7 @@ static void want_the_other_half(void)
 
     want(ENQ_OK, enq_list(list.e, "n", NULL, info, 2 * KEYS + 1, &total));
     ck_assert_ptr_null(list.act);
-    ck_assert_uint_eq(total, KEYS + (info[0].fields == 2));
+    ck_assert_uint_eq(total, KEYS + is_of_all(&info[0]));
     for (size_t i = total - KEYS; i < total; i++)
         ck_assert_int_ge(atoi(info[i].key), KEYS);
 }
@@ -117,15 +130,13 @@ TEST(what_has_changed_since_the_walk_came_by_is_listed)
     enq_close(list.e);
 }
 
-/* All of them go the wide way. */
+/* As it overlaps all of them they go the wide way. */
 TEST(what_has_changed_beside_a_generic_lock_is_listed)
 {
     struct enq_grant g;
 
     list.e = unit_open();
-    want(ENQ_OK,
-        enq_lock(list.e,
-            ENQ_REQ(.name = "n", .key = {"x", "@"}, .mode = ENQ_MODE_X), &g));
+    want(ENQ_OK, lock_one("@", &g));
     hold_half();
     arm(when[_i].point, when[_i].skip, others_go_on);
     want_the_other_half();
@@ -195,7 +206,7 @@ static void hold_one(struct enq *e)
     want(ENQ_OK,
         enq_lock(e,
             ENQ_REQ(.name = "n", .key = {"k"}, .id = "i", .peer = "p",
-                .mode = ENQ_MODE_X, .ttl_ms = 500000,
+                .owner = "me", .mode = ENQ_MODE_E, .ttl_ms = 500000,
                 .on_death = ENQ_DEATH_LEASE),
             &list.g[0]));
 }
@@ -211,7 +222,7 @@ static void want_the_change(const struct enq_info *info)
     ck_assert_uint_eq(info->pid == 0, does == abandon);
 }
 
-/* Beside a generic lock all go the wide way. */
+/* Beside a generic lock that overlaps it, it goes the wide way. */
 static void list_a_change(unsigned i, bool wide)
 {
     struct enq_info info[2];
@@ -224,17 +235,14 @@ static void list_a_change(unsigned i, bool wide)
     change = i % LENGTH(changes);
     i /= LENGTH(changes);
     if (wide)
-        want(ENQ_OK,
-            enq_lock(list.e,
-                ENQ_REQ(.name = "n", .key = {"x", "@"}, .mode = ENQ_MODE_X),
-                &g));
+        want(ENQ_OK, lock_one("@", &g));
     hold_one(changes[change].left ? left : list.e);
     enq_close(left);
     arm(when[i].point, when[i].skip, it_changes);
     want(ENQ_OK, enq_list(list.e, "n", NULL, info, 2, &total));
     ck_assert_ptr_null(list.act);
     ck_assert_uint_eq(total, 1 + wide);
-    want_the_change(&info[info[0].fields == 2]);
+    want_the_change(&info[is_of_all(&info[0])]);
     unit_healthy(list.e);
     enq_close(list.e);
 }
