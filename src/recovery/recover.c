@@ -91,7 +91,8 @@ enum recover_turn recover_lock(struct map *map, struct thread *me,
             return value == 0 ? RECOVER_BEGIN : RECOVER_AGAIN;
         }
         sleep_behind(map, value, tick_ns);
-        tick_ns *= 2;
+        if (tick_ns < SYS_TICK_NS)
+            tick_ns *= 2;
         if (wanted != NULL && !dead_holds(map, wanted))
             return RECOVER_NEEDLESS;
     }

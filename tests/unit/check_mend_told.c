@@ -261,24 +261,40 @@ TEST(the_slot_of_whoever_had_yet_to_tell_is_kept_until_that_is_done)
 
 /* --- who wants what is being recovered --- */
 
-static int left_inside;
-static uint32_t *wanted;
+#define WAITS 100
 
-/* The recovery latch is a living thread's; when it is given back the latch that
-   was wanted is free. */
+static int recovers;
+static uint32_t *wanted;
+static unsigned waits;
+static pthread_t waiter;
+static void (*real_wait)(const struct sys_watch *watches, unsigned n,
+    mono_t until);
+
+/* The recovery latch is a living thread's, which takes its time. */
 static void *recovers_elsewhere(void *nothing)
 {
-    struct thread *t = thread_enter(e->map);
-
-    want(RECOVER_BEGIN, recover_lock(e->map, t, NULL));
+    want(RECOVER_BEGIN, recover_lock(e->map, thread_enter(e->map), NULL));
     unit_killed(unit_fork(die_inside, NULL));
-    shm_store(&left_inside, 1);
-    while (shm_load(&left_inside) != 2)
-        usleep(1000);
-    shm_store(wanted, 0);
-    recover_unlock(e->map);
+    shm_store(&recovers, 1);
+    eventually(shm_load(&recovers) == 0);
     thread_leave(e->map);
     return nothing;
+}
+
+/* It is to sleep, however often it has; at last what it wants is free. */
+static void wait_for_long(const struct sys_watch *watches, unsigned n,
+    mono_t until)
+{
+    if (!pthread_equal(pthread_self(), waiter)) {
+        real_wait(watches, n, until);
+        return;
+    }
+    ck_assert_int_gt(until.ns, sys.now().ns);
+    if (++waits < WAITS)
+        return;
+    shm_store(wanted, 0);
+    recover_unlock(e->map);
+    shm_store(&recovers, 0);
 }
 
 TEST(who_waits_for_a_recovery_need_not_recover)
@@ -289,11 +305,14 @@ TEST(who_waits_for_a_recovery_need_not_recover)
     begin();
     first_of_a(&spot);
     wanted = &bucket_of(e->map, &spot)->latch;
+    waiter = pthread_self();
+    real_wait = sys.wait;
     pthread_create(&other, NULL, recovers_elsewhere, NULL);
-    while (shm_load(&left_inside) != 1)
-        usleep(1000);
-    shm_store(&left_inside, 2);
+    eventually(shm_load(&recovers) == 1);
+    sys.wait = wait_for_long;
     want(RECOVER_NEEDLESS, recover_lock(e->map, thread_enter(e->map), wanted));
+    sys.wait = real_wait;
+    ck_assert_uint_eq(waits, WAITS);
     pthread_join(other, NULL);
     all_are_there();
 }
