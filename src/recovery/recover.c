@@ -460,7 +460,7 @@ static void tell_of(const struct repair *r, ref_t ref)
 
     rouse_entry(r, ref);
     if (session != 0 && shm_load(&at_session(r->map, session)->ref) == session)
-        notify_session(r->map, session, NOTIFICATION_ALL);
+        notify_session(r->map, session, ref);
 }
 
 /* Nobody knows of which: each that waits looks, and each that listens looks at
