@@ -217,6 +217,40 @@ TEST(whoever_died_with_more_to_tell_than_it_has_noted_is_spoken_for)
     two_are_there();
 }
 
+static void die_there(const struct point *p)
+{
+    if (strcmp(p->name, "renew.stored") == 0)
+        kill(getpid(), SIGKILL);
+}
+
+static int shorten_and_die(void *grant)
+{
+    const struct enq_grant *g = grant;
+
+    e = unit_open();
+    point_hook = die_there;
+    return enq_renew(e, g->handle, g->token, 1000);
+}
+
+/* Of the entry only its deadline tells, which its session has read before. */
+TEST(whose_ttl_was_shortened_by_one_that_died_is_told)
+{
+    struct enq_grant g;
+    struct enq *other;
+    uint32_t told;
+
+    begin();
+    other = unit_open();
+    ck_assert_int_ge(enq_fd(other), 0);
+    want(ENQ_OK, unit_lock(other, "other", "a", ENQ_MODE_X, &g));
+    told = told_of(other);
+    unit_killed(unit_fork(shorten_and_die, &g));
+    want(0, recover_noted(e->map, thread_enter(e->map)));
+    ck_assert_uint_ne(told_of(other), told);
+    enq_close(other);
+    all_are_there();
+}
+
 static int come_and_go(void *nothing)
 {
     (void)nothing;
@@ -437,6 +471,7 @@ int main(void)
     ADD_LOOP(a_set_of_which_one_key_is_of_a_mended_gate_is_told, 2);
     ADD(whoever_died_before_it_told_is_spoken_for);
     ADD(whoever_died_with_more_to_tell_than_it_has_noted_is_spoken_for);
+    ADD(whose_ttl_was_shortened_by_one_that_died_is_told);
     ADD(the_slot_of_whoever_had_yet_to_tell_is_kept_until_that_is_done);
     ADD(who_waits_for_a_recovery_need_not_recover);
     ADD(whom_a_grant_wakes_is_noted_until_it_is_woken);
