@@ -92,11 +92,13 @@ static int take_one(struct remote *r, size_t at, size_t *used)
 
 /* --- all that has come --- */
 
-static size_t blanks(const char *bytes, size_t n)
+/* Behind a reply: or what has come would never be all taken. The scanner skips
+   any blank that is before one. */
+static size_t line_ends(const char *bytes, size_t n)
 {
     size_t i = 0;
 
-    while (i < n && (bytes[i] == '\n' || bytes[i] == ' ' || bytes[i] == '\r'))
+    while (i < n && bytes[i] == '\n')
         i++;
     return i;
 }
@@ -123,7 +125,7 @@ static int take_all(struct remote *r)
     if (r->n_values == 0 && !grow_values(r))
         return remote_broken(r, -ENOMEM, "out of memory for a reply");
     while (rc == 0 && used > 0) {
-        at += blanks(r->in.bytes + at, r->in.n - at);
+        at += line_ends(r->in.bytes + at, r->in.n - at);
         used = 0;
         if (at < r->in.n)
             rc = take_one(r, at, &used);
