@@ -7,6 +7,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <math.h>
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -266,6 +267,38 @@ static void P7_without_futex_waitv_a_ttl_is_at_most_20_ms_late(void)
     without_waitv(EPERM, RUN_OUT, 20);
 }
 
+/* Words are looked at in slices of 20 ms then. The least of several: what this
+   machine has to do besides comes to some of them. */
+static int wait_for_less_than_a_slice(void *error)
+{
+    struct enq *e = env_open();
+    struct enq_grant held, g;
+    double least = INFINITY;
+
+    refuse(SYS_futex_waitv, *(int *)error);
+    want(ENQ_OK, env_take(e, "a", 0, &held));
+    for (int i = 0; i < 20; i++) {
+        double begun = env_ms();
+
+        want(ENQ_TIMEDOUT,
+            enq_lock(e,
+                ENQ_REQ(.name = "env", .key = {"a"}, .mode = ENQ_MODE_X,
+                    .owner = "another", .wait_ms = 3),
+                &g));
+        least = fmin(least, env_ms() - begun);
+    }
+    if (least < 3 || least > 13)
+        env_fail(__FILE__, __LINE__, "%.1f ms, of 3", least);
+    return 0;
+}
+
+static void without_futex_waitv_a_wait_ends_with_its_time_within_a_slice(void)
+{
+    int error = ENOSYS;
+
+    env_join(env_child(wait_for_less_than_a_slice, &error));
+}
+
 static int die_inside_a_latch(void *nothing)
 {
     struct enq *e = env_open();
@@ -494,6 +527,7 @@ const struct env_case filter_cases[] = {
     ALONE(P3_without_futex_waitv_EPERM_a_death_is_heard_within_50_ms),
     ALONE(P3_without_futex_waitv_ENOSYS_a_death_is_heard_within_50_ms),
     ALONE(P7_without_futex_waitv_a_ttl_is_at_most_20_ms_late),
+    CASE(without_futex_waitv_a_wait_ends_with_its_time_within_a_slice),
     CASE(without_futex_waitv_a_dead_ones_latch_is_recovered),
     CASE(futex_refused_concerns_only_the_process_that_is_refused),
     CASE(any_call_refused_with_EPERM_to_who_makes_a_space_is_an_error),

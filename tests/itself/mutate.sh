@@ -54,6 +54,15 @@ int f(int a, int *b) {
     return !a;
 }
 E2
+makes 'what is negative comes nearer to 0, as it may be but a mark' \
+    'f:const:2 2: "1" -> "0"' 'f:const:1 2: "2" -> "3"' \
+    'f:negate:1 2: "a - 2" -> "!(a - 2)"' \
+    'f:arith:1 2: "-" -> "+"' 'f:return:1 2: "return -1;" -> ";"' <<'E2'
+int f(int a) {
+    if (a - 2) return -1;
+    return a;
+}
+E2
 makes 'calls, stores and jumps are left out, declarations are not' \
     'f:call:1 4: "g(a);" -> ";"' 'f:call:2 5: "(void)h(a);" -> ";"' \
     'f:store:1 6: "s->x = i;" -> ";"' 'f:jump:1 9: "continue;" -> ";"' \

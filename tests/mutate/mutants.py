@@ -215,8 +215,13 @@ class Finder:
         if match:
             value = int(match.group(1), 0 if match.group(1)[:2].lower() == '0x'
                         else 10)
+            value += -1 if value > 0 and self.is_negative(i) else 1
             yield 'const', None if self.is_mere_room(i) else self.change(
-                i, i, '%d%s' % (value + 1, match.group(2)))
+                i, i, '%d%s' % (value, match.group(2)))
+
+    def is_negative(self, i):
+        """Mostly a mark, -1 for "none": one further from 0 is the same mark."""
+        return self.t[i - 1].text == '-' and not self.is_operand(i - 2)
 
     def orders(self, i):
         token = self.t[i]

@@ -29,7 +29,8 @@ ABOUT = {
     'sys': 'time latch lag',
     'bypass': 'lag start',
     'grant_scan': 'start lag',
-    'transition': 'convert token',
+    'transition': 'guard convert token',
+    'links': 'guard',
     'check': 'recover header damage',
     'wait': 'answers damage',
     'reap': 'slab told orphan',
@@ -41,7 +42,7 @@ ABOUT = {
     'page': 'slab hoard index',
     'slab': 'hoard',
     'start': 'async answers',
-    'started': 'start async',
+    'started': 'start async pending',
     'next': 'event told',
     'attachment': 'fork open remote',
     'request': 'pending ids',
@@ -62,7 +63,7 @@ DEAR = frozenset('index hold remote remote_suspect remote_held pending notify le
 
 # These are played once more with nothing looked at by the clock, as tests/run
 # does: a wake-up that is missing shows.
-STILL = frozenset('lock start set set_wait async event lease inherit delay threads '
+STILL = frozenset('lock start set set_wait async event told lease inherit delay threads '
                   'scenarios'.split())
 
 # What of the bridge is about others at the same space: they take a minute. And
@@ -78,7 +79,7 @@ OF = {
     'src/segment': 'attach file header heirs host open stranger abandon '
                    'look scenarios model',
     'src/sync': 'life thread latch tick reclaim time lag process abandon lock start '
-                'threads fork orphan sim scenarios',
+                'threads fork orphan spawn sim scenarios without-waitv',
     **dict.fromkeys(
         ('src/store', 'src/lock', 'src/wait', 'src/recovery'),
         'lock set_wait look recover threads set_threads cycle deadlock '
@@ -127,6 +128,7 @@ MORE = {
                   ['--over', 'tcp', '--ops', '150']),
     'sim': (['sim/sim-run'],
             ['--plain', '--workers', '1', '--first', '1', '--seconds']),
+    'without-waitv': (['crash/env-run'], ['without_futex_waitv']),
     'growth': (['crash/growth-run'], []),
     'crash': (['crash/crash-run'], ['--points']),
     'wire': (['debug/enq-bridge', 'debug/lockctl'],

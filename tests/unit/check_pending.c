@@ -2,13 +2,16 @@
  * check_pending.c - started requests that wait: what dies or is stopped
  * meanwhile, and how many there may be.
  */
+#include <errno.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "api/attachment.h"
 #include "base/atomic.h"
 #include "sync/ended.h"
 #include "sync/sys.h"
@@ -412,9 +415,37 @@ TEST(the_first_time_that_a_request_waits_for_is_not_missed)
     enq_close(e);
 }
 
+/* src/LIMITS.md. As if there were all but one of the last: each takes 400
+   bytes. */
+#define PENDING_MOST (1u << 20)
+
+TEST(one_more_pending_request_than_there_may_be_is_refused)
+{
+    struct enq *e = unit_open();
+    struct enq_grant held = told_lock(e, "a", ENQ_MODE_X, 0), g;
+    const struct enq_req req = {.size = sizeof(req),
+        .name = "n",
+        .key = {"a"},
+        .mode = ENQ_MODE_X,
+        .owner = "b",
+        .wait_ms = ENQ_FOREVER};
+    uint32_t *n = &e->async.n_started, had = *n;
+    uint64_t ticket;
+
+    ck_assert_uint_eq(had, 0);
+    *n = PENDING_MOST;
+    want(-EAGAIN, enq_start(e, &req, &g, &ticket));
+    ck_assert_ptr_nonnull(strstr(enq_why(), "1048576 requests are pending"));
+    *n = had;
+    want(ENQ_PENDING, enq_start(e, &req, &g, &ticket));
+    told_unlock(e, &held);
+    enq_close(e);
+}
+
 int main(void)
 {
     unit_begin("pending");
+    ADD(one_more_pending_request_than_there_may_be_is_refused);
     if (!UNIT_TSAN) /* which cannot fork */
         add_deaths();
     ADD(ten_thousand_requests_are_pending_in_one_process);

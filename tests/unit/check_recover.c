@@ -231,6 +231,24 @@ TEST(a_healthy_table_is_not_changed_by_the_doctor)
 
 /* --- the dead --- */
 
+static bool is_free(void *context, uint32_t shard, struct bucket *bucket)
+{
+    (void)context;
+    ck_assert_msg(shm_load(&bucket->latch) == 0, "a bucket of shard %u", shard);
+    return true;
+}
+
+static void all_latches_are_free(const struct map *map)
+{
+    for (uint32_t i = 0; i < SHARDS; i++)
+        map_each_bucket(map, i, is_free, NULL);
+    for (uint32_t i = 0; i < SHARDS_ALL; i++)
+        ck_assert_msg(shm_load(&map->shards[i].latch) == 0, "shard %u", i);
+    for (unsigned i = 0; i < GATES; i++)
+        ck_assert_msg(shm_load(&map->gates[i].latch) == 0, "gate %u", i);
+    ck_assert_uint_eq(shm_load(&map->h->grow_latch), 0);
+}
+
 static int die_inside(void *has)
 {
     struct enq *e = unit_open();
@@ -260,7 +278,7 @@ TEST(who_died_inside_leaves_latches_that_are_freed)
     ck_assert_uint_eq(*has, 1);
     ck_assert_msg(ward_look(&w, ENQ_DOCTOR_FIX, report) >= 0, "%s", report);
     unit_healthy(w.e);
-    ck_assert_uint_eq(w.map->h->grow_latch, 0);
+    all_latches_are_free(w.map);
     all_are_there(&w);
     all_can_go(&w);
     enq_close(w.e);
@@ -275,6 +293,7 @@ TEST(a_latch_that_names_nobody_but_has_waiters_is_freed)
         shm_store(&w.map->shards[i].latch, LATCH_WAITERS);
     latch_all_buckets(w.map, LATCH_WAITERS);
     ck_assert_int_eq(recover(w.map, thread_enter(w.map)), 0);
+    all_latches_are_free(w.map);
     all_are_there(&w);
     all_can_go(&w);
     unit_healthy(w.e);
