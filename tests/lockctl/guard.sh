@@ -394,7 +394,7 @@ passes 'TERM to the whole group'
 
 if has_json_reader && command -v bash >/dev/null; then
     mkdir "$tmp/tty"
-    timeout 200 python3 "$top/tests/lockctl/jobs.py" "$LOCKCTL" "$tmp/tty" \
+    timeout 400 python3 "$top/tests/lockctl/jobs.py" "$LOCKCTL" "$tmp/tty" \
         >"$tmp/out" 2>"$tmp/err" || fail 'a terminal: the tests end'
     n_passed=$((n_passed + $(grep -c '^ok' "$tmp/out")))
     while read -r _ name; do

@@ -13,7 +13,7 @@ import sys
 import time
 
 LOCKCTL, DIRECTORY = sys.argv[1:3]
-PATIENCE = 20
+PATIENCE = 60
 
 
 class Terminal:
