@@ -33,16 +33,18 @@ void hung_forget(struct conn *c)
     c->is_hung = false;
 }
 
+static bool has_said_all(int fd)
+{
+    char byte;
+    ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
 /* It may have said something before it hung up. */
 bool hung_is_gone(const struct conn *c)
 {
-    char byte;
-    ssize_t n;
-
-    if (!c->is_hung)
-        return false;
-    n = recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+    return c->is_hung && has_said_all(c->fd);
 }
 
 static void end_first(struct bridge *b)

@@ -176,5 +176,4 @@ void over_unasked(struct conn *c)
 {
     if (c->farewell != NULL)
         c->farewell->conn = NULL;
-    c->farewell = NULL;
 }
