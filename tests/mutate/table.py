@@ -106,8 +106,9 @@ RACES = {
     **dict.fromkeys(
         ('src/store', 'src/lock', 'src/wait', 'src/recovery'),
         'threads-tsan set_threads-tsan hoard_threads-tsan'),
-    **dict.fromkeys(('src/async', 'src/api'),
-        'threads-tsan start_threads-tsan set_threads-tsan'),
+    'src/async': 'heartbeat-asan start-asan told-asan '
+                 'threads-tsan start_threads-tsan set_threads-tsan',
+    'src/api': 'threads-tsan start_threads-tsan set_threads-tsan',
     **dict.fromkeys(('src/channel', 'src/remote'),
         'remote_threads-tsan remote_leader_threads-tsan'),
     'tools/bridge': 'wire-asan threads-wire-tsan',

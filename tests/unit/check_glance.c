@@ -4,9 +4,11 @@
  */
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "api/attachment.h"
+#include "async/glance.h"
 #include "async/started.h"
 #include "sync/life.h"
 #include "sync/sys.h"
@@ -89,6 +91,28 @@ TEST(while_a_request_waits_its_holders_life_is_watched_and_no_bystanders)
     unit_kill(s[1].pid);
 }
 
+/* What stands behind the words that it has put there is not its own: of an
+   earlier sleep, mostly. */
+TEST(a_word_that_was_slept_on_before_is_slept_on_again)
+{
+    struct sys_watch watches[SYS_WATCHES_MAX];
+    struct stayer *s = unit_shared(sizeof(*s));
+    struct enq *e;
+    bool dead = false;
+
+    stays(s, "a");
+    e = unit_open();
+    told_start(e, "a", ENQ_MODE_X, "me", ENQ_FOREVER);
+    memset(watches, 0, sizeof(watches));
+    eventually(glance_watch_lives(e, watches, LENGTH(watches), &dead) == 1);
+    ck_assert_ptr_eq(watches[0].word, life_word_of(e, s));
+    ck_assert_uint_eq(glance_watch_lives(e, watches, LENGTH(watches), &dead),
+        1);
+    ck_assert(!dead);
+    enq_close(e);
+    unit_kill(s->pid);
+}
+
 static void signal_all(const struct stayer *s, int n, int signal)
 {
     for (int i = 0; i < n; i++)
@@ -138,6 +162,7 @@ int main(void)
 {
     unit_begin("glance");
     ADD(while_a_request_waits_its_holders_life_is_watched_and_no_bystanders);
+    ADD(a_word_that_was_slept_on_before_is_slept_on_again);
     ADD_LOOP(
         whose_holder_dies_is_granted_though_all_other_processes_are_stopped, 2);
     return unit_end();

@@ -9,6 +9,7 @@
 
 #include "api/attachment.h"
 #include "base/point.h"
+#include "lib/latches.h"
 #include "unit.h"
 
 /* --- many keys, all in one shard --- */
@@ -290,6 +291,25 @@ TEST(a_search_of_spilled_objects_that_lead_in_a_circle_ends)
     enq_close(e);
 }
 
+TEST(a_damaged_chain_brings_nothing_into_a_slot)
+{
+    struct enq *e = unit_open();
+    struct many *m = many_of_shard(e, 7);
+    struct bucket *bucket;
+
+    m->n = 1;
+    lock_all(m);
+    bucket = bucket_of_entry(e->map, look_up(m, 0));
+    bucket->more = UINT32_MAX; /* no entry */
+    unlock_at(m, 0);
+    ck_assert_uint_eq(bucket->more, UINT32_MAX);
+    bucket->more = 0;
+    ck_assert(bucket_is_empty(bucket));
+    unit_healthy(e);
+    free(m);
+    enq_close(e);
+}
+
 TEST(a_ring_that_does_not_close_is_damaged)
 {
     struct five f = five_entries();
@@ -361,6 +381,7 @@ int main(void)
     ADD(a_ring_is_in_order_of_arrival);
     ADD_LOOP(any_entry_can_be_taken_out_of_a_ring, 5);
     ADD(a_search_of_spilled_objects_that_lead_in_a_circle_ends);
+    ADD(a_damaged_chain_brings_nothing_into_a_slot);
     ADD(a_ring_that_does_not_close_is_damaged);
     ADD(buckets_are_added_for_ids_and_beside_a_generic_lock);
     return unit_end();

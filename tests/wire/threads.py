@@ -172,6 +172,23 @@ def a_session_that_is_cut_resumes_wherever_it_comes_in(bridge):
         unmet = {n for n in unmet if f"moved to loop {n}" not in bridge.log}
 
 
+def a_hello_that_comes_in_elsewhere_is_served_as_it_was_asked(bridge):
+    """Of a session that has ended: another one begins."""
+    bridge.start("-v")
+    clients, end = on_each_loop(bridge), time.monotonic() + PATIENCE
+    ended = [client.session for client in clients]
+    for client in clients:
+        assert client.ask("goodbye")["RESULT"] == 0
+    while "moved to loop" not in bridge.log:
+        assert time.monotonic() < end, "nobody was taken to another loop"
+        for session in ended:
+            client = Client(bridge)
+            got = client.hello(session, grace=4321)
+            assert got["GRACE"] == 4321 and not got["RESUMED"], got
+            assert client.ask("goodbye")["RESULT"] == 0
+            client.cut()
+
+
 def a_session_is_resumed_while_its_old_connection_is_there(bridge):
     bridge.start()
     for first in on_each_loop(bridge):
@@ -439,6 +456,7 @@ def in_a_storm_nobody_has_what_another_has_and_nothing_stays(bridge):
 
 TESTS = [
     a_session_that_is_cut_resumes_wherever_it_comes_in,
+    a_hello_that_comes_in_elsewhere_is_served_as_it_was_asked,
     a_session_is_resumed_while_its_old_connection_is_there,
     a_lock_without_a_session_is_anybodys_to_give_back,
     what_others_do_to_a_lock_its_session_knows,
