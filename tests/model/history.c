@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "lib/dice.h"
+#include "lib/starved.h"
 #include "recovery/check.h"
 
 #define CHECK_EVERY 32 /* steps between two checks of the whole table */
@@ -219,6 +220,7 @@ bool history_begin(struct history *h, const struct config *config)
     h->m.strict = config->strict;
     h->m.now_ns = space_now_ns;
     h->m.slack_ms = config->over != NULL ? SLACK_MS : 0;
+    h->m.starved_ms = test_starved_ms;
     fill_keys(&h->m, config->load->keys);
     for (unsigned i = 0; i < M_SESSIONS; i++)
         h->m.sessions[i].open = true;

@@ -112,11 +112,23 @@ bool m_waits(const struct model *m, const struct m_lock *l)
     return l->phase == M_WAITING && !m_over(m, l);
 }
 
+/* Where time is real, what this machine kept from running is late as well: to
+   be asked for that takes a while, and is seldom needed. */
+static bool is_near(const struct model *m, int64_t ms, int64_t least,
+    int64_t most)
+{
+    int64_t slack = m->slack_ms;
+
+    if (slack > 0 && (ms < least - slack || ms > most + slack))
+        slack += m->starved_ms();
+    return ms >= least - slack && ms <= most + slack;
+}
+
 bool m_left_fits(const struct model *m, int64_t left, int64_t real)
 {
     if (left == ENQ_FOREVER || real == ENQ_FOREVER)
         return left == real;
-    return real >= left - m->slack_ms && real <= left + m->slack_ms;
+    return is_near(m, real, left, left);
 }
 
 bool m_age_fits(const struct model *m, const struct m_lock *l, int64_t age_ms)
@@ -124,7 +136,7 @@ bool m_age_fits(const struct model *m, const struct m_lock *l, int64_t age_ms)
     int64_t ns = m->now_ns - l->since_ns, less = ns > 1000 ? ns - 1000 : 0;
 
     if (m->slack_ms > 0)
-        return age_ms >= 0 && age_ms <= ns / 1000000 + m->slack_ms;
+        return age_ms >= 0 && is_near(m, age_ms, 0, ns / 1000000);
     return age_ms == ns / 1000000 || age_ms == less / 1000000;
 }
 

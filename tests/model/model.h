@@ -67,7 +67,8 @@ struct m_session {
 };
 
 struct model {
-    int64_t slack_ms; /* where time is real: that late is on time */
+    int64_t slack_ms;            /* where time is real: that late is on time */
+    int64_t (*starved_ms)(void); /* had no processor: that much later still */
     bool sap;
     bool strict;
     int64_t now_ns;
