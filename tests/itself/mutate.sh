@@ -110,7 +110,7 @@ report $? 'a name outlives what is written before it'
 
 cat >"$tree/tests/mutate/table.py" <<'E2'
 ABOUT, WITH_BRIDGE, DEAR = {}, (), ()
-LAST, LOOPED, PAIRED, RACES, STILL = (), (), (), {}, ()
+LAST, LOOPED, PAIRED, QUICK, RACES, STILL = (), (), (), (), {}, ()
 OF = {'src/part': 'one lines'}
 MORE = {'lines': (['tsan/tests/unit/check_one'], ['tests/lines.sh'])}
 E2

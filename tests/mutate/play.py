@@ -129,8 +129,8 @@ def play_suites(suites, to, limit_of, alone, prepare, done=None):
 class Player:
     """Plays mutants; several threads may."""
 
-    def __init__(self, recipes, units, wide=False):
-        self.recipes, self.units, self.wide = recipes, units, wide
+    def __init__(self, recipes, units, extent):
+        self.recipes, self.units, self.extent = recipes, units, extent
         self.ours = os.path.join(recipes.build, 'mutate/%d' % os.getpid())
         self.alone = may_be_alone()
         self.seconds = {}  # of each suite without a mutant
@@ -282,11 +282,12 @@ class Player:
             changed = self.objects(mutant, tree, to)
             if not changed:
                 return 'same', ''
-            if all(name.startswith('sim/') for name in changed):
+            if self.extent != 'quick' and all(
+                    name.startswith('sim/') for name in changed):
                 suites = [Suite('sim', SIM_ALONE_SECONDS)]
             else:
                 suites = [Suite(n) for n in names_for(
-                    mutant.path, self.units, self.wide)]
+                    mutant.path, self.units, self.extent)]
                 if 'sim' not in self.recipes.objects_of(mutant.path):
                     suites = [s for s in suites if s.name != 'sim']
             seen = self.judge(

@@ -6,8 +6,8 @@ import re
 import sys
 
 import reach
-from table import (ABOUT, DEAR, LAST, LOOPED, MORE, OF, PAIRED, RACES, STILL,
-                   WITH_BRIDGE)
+from table import (ABOUT, DEAR, LAST, LOOPED, MORE, OF, PAIRED, QUICK,
+                   RACES, STILL, WITH_BRIDGE)
 
 WITHOUT_TICKS = '-without-ticks'
 SANITIZED = ('-asan', '-tsan')
@@ -80,23 +80,30 @@ def named_after(path, units):
         ABOUT.get(stem, '').split()
 
 
-def names_for(path, units, wide):
-    """The names of the suites for a source, in the order of their play: if it
-    is to be wide, of all."""
+def names_for(path, units, extent):
+    """The names of the suites for a source, in the order of their play: of all
+    if that is 'wide', and 'quick' those only that take seconds."""
     directory, stem = os.path.split(path[:-2])
     names = named_after(path, units) + REACHED.get(path, []) + \
         OF[directory].split()
     if directory == 'tools/bridge':
         names += ['pair', 'adopted'] * (stem in PAIRED)
         names += ['wire-loops'] * (stem in LOOPED)
-    if wide:
+    if extent == 'wide':
         names += sorted({*units, *MORE} - set(names))
     for name in names:
         assert name in MORE or name in units, name
     names += [n + WITHOUT_TICKS for n in names if n in STILL]
     names += [n + '-asan' for n in named_after(path, units)]
     names += RACES.get(directory, '').split()
+    if extent == 'quick':
+        names = filter(is_cheap, names)
     return sorted(dict.fromkeys(names), key=cost)
+
+
+def is_cheap(name):
+    """Of these a mutant is played with in seconds."""
+    return name in QUICK or cost(name) < 2
 
 
 def cost(name):

@@ -75,16 +75,16 @@ LOOPED = frozenset('handoff listen loop mailbox registry route session'.split())
 OF = {
     'src/base': 'key id why heap process start_threads spec_form',
     'src/rules': 'key mode spec lock quoted look model',
-    'src/wire': 'scan text value frame peer remote_start wire model-tcp',
+    'src/wire': 'scan text value frame peer remote_start corpus wire model-tcp',
     'src/segment': 'attach file header heirs host open stranger abandon '
-                   'look scenarios model',
+                   'look corpus scenarios model',
     'src/sync': 'life thread latch tick reclaim time lag process abandon lock start '
                 'threads fork orphan spawn sim scenarios without-waitv',
     **dict.fromkeys(
         ('src/store', 'src/lock', 'src/wait', 'src/recovery'),
         'lock set_wait look recover threads set_threads cycle deadlock '
         'token convert scope set orphan set_faults start '
-        'sim scenarios model growth crash'),
+        'corpus sim scenarios model growth crash'),
     **dict.fromkeys(('src/channel', 'src/remote'),
         'peer remote_start remote_held channel_address channel_link '
         'remote_threads remote_leader_threads scenarios-unix '
@@ -92,8 +92,8 @@ OF = {
     'src/async': 'async event heartbeat start set threads thread with hoard '
                  'neighbours scenarios sim growth crash',
     'src/api': 'lock answers open look start set threads set_wait with hoard '
-               'moment quoted orphan host convert abandon delay scenarios '
-               'model sim',
+               'moment quoted orphan host convert abandon delay corpus '
+               'scenarios model sim',
     'tools/bridge': 'wire memory operator bounds untold asked scenarios-unix '
                     'model-tcp threads-wire lockctl/remote net',
 }
@@ -114,6 +114,9 @@ RACES = {
     'tools/bridge': 'wire-asan threads-wire-tsan',
 }
 
+# Of those in MORE, what takes seconds.
+QUICK = frozenset(('corpus', 'without-waitv'))
+
 # For what no other has seen: deaths at each point, and visits that are counted.
 # They take most of a minute.
 LAST = ('growth', 'crash')
@@ -129,6 +132,7 @@ MORE = {
                   ['--over', 'tcp', '--ops', '150']),
     'sim': (['sim/sim-run'],
             ['--plain', '--workers', '1', '--first', '1', '--seconds']),
+    'corpus': (['release/fuzz-run'], []),
     'without-waitv': (['crash/env-run'], ['without_futex_waitv']),
     'growth': (['crash/growth-run'], []),
     'crash': (['crash/crash-run'], ['--points']),
