@@ -451,6 +451,23 @@ TEST(a_text_of_an_answer_may_come_in_two_pieces)
     fake_close(&fake, e);
 }
 
+/* An enq-bridge writes one line end; what stands between may write others. */
+TEST(blanks_behind_an_answer_change_nothing)
+{
+    static const char *const blanks[] = {"\r\n", "\n\n", " \t\r\n  ", "", "\n"};
+    struct enq *e = fake_start(&fake);
+    struct asker a = {0};
+
+    for (size_t i = 0; i < LENGTH(blanks); i++) {
+        asker_begin(&a, e, A_LOCK);
+        fake_hear_past_pings(&fake, "\"OP\":\"1\"");
+        fake_say(&fake, "{\"RC\":\"1\",\"RESULT\":1,\"reqUUID\":\"%llu\"}%s",
+            fake_number(&fake), blanks[i]);
+        asker_end(&a, ENQ_BUSY);
+    }
+    fake_close(&fake, e);
+}
+
 static void *say_nonsense(void *arg)
 {
     fake.fd = accept(fake.listener, NULL, NULL);
@@ -558,6 +575,7 @@ int main(void)
     ADD(who_has_nothing_to_say_pings_and_leaves_who_does_not_answer);
     ADD(an_answer_may_come_byte_by_byte);
     ADD(a_text_of_an_answer_may_come_in_two_pieces);
+    ADD(blanks_behind_an_answer_change_nothing);
     ADD_LOOP(what_is_no_bridge_is_refused, LENGTH(nonsense));
     ADD(nobody_there_is_said_at_once);
     ADD(what_is_for_processes_of_the_host_is_refused);
