@@ -354,7 +354,7 @@ static bool is_before_its_result(struct round *round, const struct entry *entry)
 }
 
 /* When a scan had to stop: the deadlines of the rest are not known. */
-#define REST_NS sys_look_every(50 * NS_PER_MS)
+#define REST_NS (50 * NS_PER_MS)
 
 /* Takes what events a held lock has, as far as there is room for them. */
 static bool take_events(void *context, struct entry *entry, uint64_t state)

@@ -63,7 +63,7 @@ DEAR = frozenset('index hold remote remote_suspect remote_held pending notify le
 
 # These are played once more with nothing looked at by the clock, as tests/run
 # does: a wake-up that is missing shows.
-STILL = frozenset('lock start set set_wait async event told lease inherit delay threads '
+STILL = frozenset('lock start set set_wait async event lease inherit delay threads '
                   'scenarios'.split())
 
 # What of the bridge is about others at the same space: they take a minute. And

@@ -308,6 +308,34 @@ TEST(of_unread_events_no_more_are_kept_than_was_promised)
     enq_close(other);
 }
 
+static void (*real_sleep)(const struct sys_watch *watches, unsigned n,
+    mono_t until);
+static unsigned naps;
+
+static void sleep_for_ever(const struct sys_watch *watches, unsigned n,
+    mono_t until)
+{
+    (void)until;
+    shm_add(&naps, 1);
+    real_sleep(watches, n, MONO_NEVER);
+}
+
+/* By the clock the helper thread would see that 50 ms later as well. */
+TEST(who_makes_room_for_events_wakes_whoever_has_more)
+{
+    struct enq *e = told_listener(), *other = unit_open();
+
+    lose(e, other, UNREAD);
+    eventually(shm_load(&e->async.n_lock_events) == KEPT);
+    real_sleep = sys.sleep;
+    sys.sleep = sleep_for_ever;
+    eventually(shm_load(&naps) > 0);
+    for (unsigned i = 0; i < UNREAD; i++)
+        ck_assert_int_eq(told_next(e).kind, ENQ_EVENT_LOST);
+    enq_close(e);
+    enq_close(other);
+}
+
 TEST(who_has_closed_listens_no_longer)
 {
     struct enq *e = told_listener(), *other = told_listener(),
@@ -527,6 +555,7 @@ int main(void)
     ADD(events_from_before_the_descriptor_make_it_readable);
     if (!UNIT_SANITIZED) /* it takes thousands of locks */
         ADD(of_unread_events_no_more_are_kept_than_was_promised);
+    ADD(who_makes_room_for_events_wakes_whoever_has_more);
     ADD(who_has_closed_listens_no_longer);
     ADD_IF(!UNIT_TSAN, "the thread sanitizer cannot fork",
         who_is_dead_listens_no_longer);
