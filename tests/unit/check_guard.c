@@ -79,6 +79,7 @@ static struct enq *open_with_a_gate_raised(struct entry *entry[ENTRIES])
             &g, &ticket));
     entry[WAITING] = at_entry(e->map, entry[HELD]->next);
     ck_assert_ptr_ne(entry[WAITING], entry[HELD]);
+    eventually(shm_load(&e->async.requests.n) == 1); /* it was looked at */
     return e;
 }
 
@@ -104,14 +105,17 @@ static void step_in_a_damaged_shard(struct enq *e, size_t i, struct entry *of)
     scope_leave(&s);
 }
 
+/* The helper thread stands meanwhile: it would come upon the damage as well. */
 TEST(a_step_whose_latch_cannot_be_had_has_not_begun)
 {
     struct entry *entry[ENTRIES];
     struct enq *e = open_with_a_gate_raised(entry);
     struct enq_stats before = unit_stats(e), after;
 
+    pthread_mutex_lock(&e->async.mutex);
     for (size_t i = 0; i < LENGTH(steps); i++)
         step_in_a_damaged_shard(e, i, entry[steps[i].of]);
+    pthread_mutex_unlock(&e->async.mutex);
     after = unit_stats(e);
     ck_assert_uint_eq(after.held, before.held);
     ck_assert_uint_eq(after.waiting, before.waiting);
