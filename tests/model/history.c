@@ -219,8 +219,11 @@ bool history_begin(struct history *h, const struct config *config)
     h->m.sap = config->sap;
     h->m.strict = config->strict;
     h->m.now_ns = space_now_ns;
-    h->m.slack_ms = config->over != NULL ? SLACK_MS : 0;
-    h->m.starved_ms = test_starved_ms;
+    if (config->over != NULL) {
+        h->m.slack_ms = SLACK_MS;
+        h->m.starved_ms = test_starved_ms;
+        h->m.starved_before_ms = test_starved_ms();
+    }
     fill_keys(&h->m, config->load->keys);
     for (unsigned i = 0; i < M_SESSIONS; i++)
         h->m.sessions[i].open = true;

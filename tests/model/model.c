@@ -120,7 +120,7 @@ static bool is_near(const struct model *m, int64_t ms, int64_t least,
     int64_t slack = m->slack_ms;
 
     if (slack > 0 && (ms < least - slack || ms > most + slack))
-        slack += m->starved_ms();
+        slack += m->starved_ms() - m->starved_before_ms;
     return ms >= least - slack && ms <= most + slack;
 }
 

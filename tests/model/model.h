@@ -68,7 +68,8 @@ struct m_session {
 
 struct model {
     int64_t slack_ms;            /* where time is real: that late is on time */
-    int64_t (*starved_ms)(void); /* had no processor: that much later still */
+    int64_t (*starved_ms)(void); /* had no processor: that much later still, */
+    int64_t starved_before_ms;   /* but for what it had not before it began */
     bool sap;
     bool strict;
     int64_t now_ns;
