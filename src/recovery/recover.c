@@ -473,7 +473,7 @@ static void tell_of_all(const struct repair *r)
     for (uint32_t i = 0; i < map_sessions(map); i++) {
         session_ref_t ref = shm_load_acquire(&map->sessions[i].ref);
 
-        if (notify_is_wanted(map, ref)) /* nobody's: not */
+        if (notify_is_wanted(map, ref)) /* not of a free slot */
             notify_session(map, ref, NOTIFICATION_ALL);
     }
 }

@@ -92,8 +92,8 @@ static int take_one(struct remote *r, size_t at, size_t *used)
 
 /* --- all that has come --- */
 
-/* Behind a reply: or what has come would never be all taken. The scanner skips
-   any blank that is before one. */
+/* Behind the last reply: else the buffer would never be empty, and never
+   shrink. Before a reply the scanner skips any blank. */
 static size_t line_ends(const char *bytes, size_t n)
 {
     size_t i = 0;

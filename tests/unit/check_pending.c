@@ -415,8 +415,7 @@ TEST(the_first_time_that_a_request_waits_for_is_not_missed)
     enq_close(e);
 }
 
-/* src/LIMITS.md. As if there were all but one of the last: each takes 400
-   bytes. */
+/* src/LIMITS.md. As if there were so many: each of them takes 400 bytes. */
 #define PENDING_MOST (1u << 20)
 
 TEST(one_more_pending_request_than_there_may_be_is_refused)

@@ -35,11 +35,11 @@ static void *note_blocked(void *blocked)
 
 static bool can_be_blocked(int signal)
 {
-    static const int not [] = {
+    static const int never[] = {
         SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGKILL, SIGSTOP};
 
-    for (size_t i = 0; i < LENGTH(not ); i++)
-        if (signal == not [i])
+    for (size_t i = 0; i < LENGTH(never); i++)
+        if (signal == never[i])
             return false;
     return true;
 }
