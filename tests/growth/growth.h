@@ -52,6 +52,23 @@ static inline bool row_runs_once(const struct row *row)
 
 extern const struct row rows[]; /* the last has no name */
 
+/* X of one field; by an id, or NULL. */
+int lock(struct enq *e, const char *name, unsigned field, const char *id,
+    struct enq_grant *g);
+int unlock(struct enq *e, const struct enq_grant *g);
+void pair(struct beside *b, unsigned i);
+
+/* What was looked at, and how much of it not by the operation itself. */
+uint64_t seen(void);
+extern uint64_t uncounted;
+
+/* After a death inside a latch (death.c); where there are crash points. */
+void lock_after_a_death_inside(struct beside *b, unsigned i);
+void lock_after_a_death_inside_the_gate(struct beside *b, unsigned i);
+void lock_after_a_death_in_a_look(struct beside *b, unsigned i);
+void lock_after_a_death_in_a_list(struct beside *b, unsigned i);
+void lock_after_a_death_amid_a_set(struct beside *b, unsigned i);
+
 /* Those of one key (key.c). */
 const char *name_of(unsigned i); /* an owner; until the next call */
 void hold_before_a_queue(struct beside *b);

@@ -2,15 +2,12 @@
  * rows.c - operations beside many locks that they do not touch.
  */
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "api/attachment.h"
-#include "base/point.h"
 #include "base/visit.h"
 #include "growth.h"
 #include "lib/mark.h"
@@ -18,7 +15,7 @@
 #define BATCH 100
 #define TIMES 1000
 
-static int lock(struct enq *e, const char *name, unsigned field, const char *id,
+int lock(struct enq *e, const char *name, unsigned field, const char *id,
     struct enq_grant *g)
 {
     char text[16];
@@ -28,7 +25,7 @@ static int lock(struct enq *e, const char *name, unsigned field, const char *id,
         ENQ_REQ(.name = name, .key = {text}, .mode = ENQ_MODE_X, .id = id), g);
 }
 
-static int unlock(struct enq *e, const struct enq_grant *g)
+int unlock(struct enq *e, const struct enq_grant *g)
 {
     return enq_unlock(e, g->handle, g->token);
 }
@@ -59,9 +56,9 @@ static void hold_with_ids(struct beside *b)
 /* --- what was looked at --- */
 
 static uint64_t of_others; /* by threads that have ended */
-static uint64_t uncounted; /* not by the operation itself */
+uint64_t uncounted;
 
-static uint64_t seen(void)
+uint64_t seen(void)
 {
     uint64_t all = of_others;
 
@@ -82,7 +79,7 @@ static uint64_t seen_by_helper(void)
 
 /* --- operations --- */
 
-static void pair(struct beside *b, unsigned i)
+void pair(struct beside *b, unsigned i)
 {
     struct enq_grant g;
 
@@ -301,134 +298,6 @@ static void find_it_full(struct beside *b, unsigned i)
     if (lock(b->e, "own", i, NULL, &g) != ENQ_EFULL)
         abort();
 }
-
-#ifdef ENQ_POINTS
-static const char *fatal;
-
-static void die_there(const struct point *p)
-{
-    if (strcmp(p->name, fatal) == 0)
-        kill(getpid(), SIGKILL);
-}
-
-typedef void dying_fn(struct enq *e, unsigned i);
-
-static void die_inside(const struct beside *b, unsigned i, dying_fn *dying)
-{
-    struct enq *e;
-
-    must(enq_open(&e, b->space, &b->opts));
-    /* one thread dies inside, not two: its helper has looked round by then */
-    while (!shm_load(&e->session.slot->asleep))
-        usleep(100);
-    dying(e, i);
-    exit(1);
-}
-
-/* A hundred deaths are enough. */
-static void pair_after_a_death(struct beside *b, unsigned i, dying_fn *dying)
-{
-    uint64_t before = seen();
-    pid_t pid;
-    int status;
-
-    if (i % 10 != 0)
-        return;
-    pid = fork();
-    if (pid == 0)
-        die_inside(b, i, dying);
-    if (waitpid(pid, &status, 0) != pid || !WIFSIGNALED(status))
-        abort();
-    uncounted += seen() - before;
-    pair(b, i);
-}
-
-static void die_unlocking(struct enq *e, unsigned i)
-{
-    struct enq_grant g;
-
-    must(lock(e, "own", i, NULL, &g));
-    fatal = "unlock.unlinked";
-    point_hook = die_there;
-    unlock(e, &g);
-}
-
-static void lock_after_a_death_inside(struct beside *b, unsigned i)
-{
-    pair_after_a_death(b, i, die_unlocking);
-}
-
-static void die_unlocking_all(struct enq *e, unsigned i)
-{
-    struct enq_grant g;
-
-    (void)i;
-    must(enq_lock(e, ENQ_REQ(.name = "own", .key = {"@"}, .mode = ENQ_MODE_X),
-        &g));
-    fatal = "unlock.unlinked";
-    point_hook = die_there;
-    unlock(e, &g);
-}
-
-static void lock_after_a_death_inside_the_gate(struct beside *b, unsigned i)
-{
-    pair_after_a_death(b, i, die_unlocking_all);
-}
-
-/* In the bucket of its own lock: others have none of that name. */
-static void die_looking(struct enq *e, unsigned i)
-{
-    struct enq_grant g;
-
-    must(lock(e, "own", i, NULL, &g));
-    must(lock(e, "elsewhere", i, NULL, &g));
-    fatal = "scope.bucket_latched";
-    point_hook = die_there;
-    enq_lock(e, ENQ_REQ(.name = "own", .key = {"@"}, .mode = ENQ_MODE_X), &g);
-}
-
-static void lock_after_a_death_in_a_look(struct beside *b, unsigned i)
-{
-    pair_after_a_death(b, i, die_looking);
-}
-
-static void die_listing(struct enq *e, unsigned i)
-{
-    struct enq_grant g;
-    struct enq_info info;
-    size_t total;
-
-    must(lock(e, "own", i, NULL, &g));
-    must(lock(e, "elsewhere", i, NULL, &g));
-    fatal = "list.bucket_latched";
-    point_hook = die_there;
-    enq_list(e, "own", NULL, &info, 1, &total);
-}
-
-static void lock_after_a_death_in_a_list(struct beside *b, unsigned i)
-{
-    pair_after_a_death(b, i, die_listing);
-}
-
-static void die_amid_a_set(struct enq *e, unsigned i)
-{
-    char text[16];
-    const struct enq_req *both[] = {
-        ENQ_REQ(.name = "own", .key = {text}, .mode = ENQ_MODE_X),
-        ENQ_REQ(.name = "own", .key = {text, "too"}, .mode = ENQ_MODE_X)};
-    struct enq_grant g[2];
-
-    snprintf(text, sizeof(text), "%u", i);
-    fatal = "set.member_held";
-    point_hook = die_there;
-    enq_lock_set(e, both, 2, g);
-}
-
-static void lock_after_a_death_amid_a_set(struct beside *b, unsigned i)
-{
-    pair_after_a_death(b, i, die_amid_a_set);
-}
-#endif
 
 /* --- rows ---
  *
