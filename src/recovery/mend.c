@@ -105,6 +105,8 @@ static bool in_slot(const struct bucket *bucket, ref_t ref)
 {
     bool in = false;
 
+    if (bucket == NULL)
+        return false;
     for (unsigned i = 0; i < BUCKET_SLOTS; i++)
         in |= bucket->tag[i] != 0 && bucket->ref[i] == ref;
     return in;
@@ -119,14 +121,21 @@ static int meet_gate(struct met *m)
     return first == NULL || !is_ours(m, first) ? ENQ_ECORRUPT : ring(m, first);
 }
 
-static int meet_bucket(struct met *m)
+static int meet_slots(struct met *m, const struct bucket *bucket,
+    const struct bucket *met)
 {
-    const struct bucket *bucket = m->part->bucket;
     int rc = 0;
 
     for (unsigned i = 0; i < BUCKET_SLOTS && rc == 0; i++)
-        if (bucket->tag[i] != 0)
+        if (bucket->tag[i] != 0 && !in_slot(met, bucket->ref[i]))
             rc = object(m, at_entry(m->map, bucket->ref[i]));
+    return rc;
+}
+
+static int meet_chain(struct met *m, const struct bucket *bucket)
+{
+    int rc = 0;
+
     for (ref_t ref = bucket->more; ref != 0 && rc == 0;) {
         struct entry *e = at_entry(m->map, ref);
         bool twice = in_slot(bucket, ref);
@@ -140,13 +149,32 @@ static int meet_bucket(struct met *m)
     return rc;
 }
 
-static void keep_in_hand(struct met *m)
+static int meet_bucket(struct met *m)
+{
+    const struct bucket *bucket = m->part->bucket, *beyond = m->part->beyond;
+    int rc = meet_slots(m, bucket, NULL);
+
+    if (rc == 0)
+        rc = meet_chain(m, bucket);
+    if (rc == 0 && beyond != NULL)
+        rc = meet_slots(m, beyond, bucket);
+    if (rc == 0 && beyond != NULL)
+        rc = meet_chain(m, beyond);
+    return rc;
+}
+
+/* What a split has in hand has not left its ring. */
+static int meet_in_hand(struct met *m)
 {
     struct entry *e =
         m->part->in_hand == 0 ? NULL : at_entry(m->map, m->part->in_hand);
 
-    if (e != NULL && !m->hand)
-        keep(m, e);
+    if (e == NULL || m->hand)
+        return 0;
+    if (m->part->beyond != NULL)
+        return object(m, e);
+    keep(m, e);
+    return 0;
 }
 
 static void rouse_later(struct roused *roused, const struct map *map,
@@ -207,9 +235,10 @@ int mend(struct map *map, struct part *part, struct roused *roused)
     struct met m = {.map = map, .part = part, .left = map->entries_max};
     int rc = part->gate != NULL ? meet_gate(&m) : meet_bucket(&m);
 
+    if (rc == 0)
+        rc = meet_in_hand(&m);
     if (rc != 0)
         return rc;
-    keep_in_hand(&m);
     part->linked = m.n;
     clear(part);
     return link_all(&m, roused);

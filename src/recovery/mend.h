@@ -17,7 +17,10 @@
  *	another
  *	from chain to slot	in the slot before it is out of the chain: it may
  *				be met twice
- *	a split			what is moved is nowhere: INSIDE_MANY
+ *	a split			in the new bucket's slot before it is out of the
+ *				old one's; what is chained is in hand, and its
+ *				ring with it. Until the number of buckets says
+ *				that there is a new one, all is the old one's
  *	several buckets		INSIDE_SEVERAL: one of them after the other is
  *				changed; which they are, their latches tell, of
  *				the shards that were noted (thread_slot.shards)
@@ -48,6 +51,8 @@
 struct part {
     struct gate *gate; /* or else */
     struct bucket *bucket;
+    struct bucket
+        *beyond; /* in a split: what may lead to its objects as well */
     uint32_t shard;
     ref_t in_hand;
     uint32_t linked; /* so many were linked anew, once it is mended */

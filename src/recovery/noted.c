@@ -34,15 +34,17 @@ static void note_bucket(struct repair *r, uint32_t shard, struct bucket *bucket)
     set_bit(r->shards, shard);
 }
 
-/* What the dead holder of this latch had in hand. False: its notes do not say
-   all that it had, or are another's by now. */
+/* What the dead holder of this latch had in hand, and was splitting, or nothing.
+   False: its notes do not say all that it had, or are another's by now. */
 static bool tell_in_hand(const struct repair *r, const uint32_t *latch,
-    ref_t *in_hand)
+    ref_t *in_hand, struct split *split)
 {
     thread_ref_t ref = latch_owner(shm_load_acquire(latch));
     const struct thread_slot *slot = at_thread(r->map, ref);
 
     *in_hand = shm_load(&slot->in_hand);
+    if (!map_split_of(r->map, slot, split))
+        *split = (struct split){.begun = false};
     return shm_load(&slot->inside) != INSIDE_MANY &&
         shm_load_acquire(&slot->ref) == ref;
 }
@@ -63,18 +65,28 @@ static bool is_part(const struct repair *r, const struct bucket *bucket)
     return false;
 }
 
+/* In the name of a thread that was splitting this one: what was in the new bucket
+   is this one's. */
+static struct bucket *beyond(const struct split *split,
+    const struct bucket *bucket)
+{
+    return split->begun && split->from == bucket ? split->to : NULL;
+}
+
 static bool look_at_bucket(void *context, uint32_t shard, struct bucket *bucket)
 {
     struct repair *r = context;
     struct part part = {.bucket = bucket, .shard = shard};
+    struct split split = {.begun = false};
 
     if (!r->all &&
         (shm_load(&bucket->latch) == 0 || !dead_holds(r->map, &bucket->latch)))
         return true;
     if (bucket_is_noted(bucket) && is_part(r, bucket))
         return true;
-    if (!r->all && !tell_in_hand(r, &bucket->latch, &part.in_hand))
+    if (!r->all && !tell_in_hand(r, &bucket->latch, &part.in_hand, &split))
         r->whole = true;
+    part.beyond = beyond(&split, bucket);
     if (&bucket->latch == r->wanted)
         r->wanted = NULL;
     note_bucket(r, shard, bucket);
@@ -96,6 +108,7 @@ static void note_part(struct repair *r, const struct thread_slot *slot,
 {
     uint64_t inside = shm_load(&slot->inside);
     struct part part = {.shard = shard_of_hash(inside)};
+    struct split split;
 
     if (inside == INSIDE_MANY)
         r->everywhere = true;
@@ -105,8 +118,13 @@ static void note_part(struct repair *r, const struct thread_slot *slot,
         inside == INSIDE_NONE)
         return;
     part.bucket = bucket_of_hash(r->map, part.shard, inside);
+    if (map_split_of(r->map, slot, &split)) {
+        part.shard = split.shard;
+        part.bucket = split.from;
+        part.beyond = beyond(&split, split.from);
+    }
     part.in_hand = shm_load(&slot->in_hand);
-    if (part.bucket == NULL ||
+    if (part.bucket == NULL || part.shard >= SHARDS ||
         latch_owner(shm_load_acquire(&part.bucket->latch)) != ref)
         return;
     if (&part.bucket->latch == r->wanted)
@@ -136,15 +154,23 @@ static bool note_latch(struct repair *r, const uint32_t *latch)
     return true;
 }
 
-/* Its holder had an entry in hand, or has changed nothing. */
+/* Its holder was splitting a bucket, or had an entry in hand, or has changed
+   nothing. */
 static void note_id_shard(struct repair *r, uint32_t i)
 {
+    struct split split;
     struct part part;
     ref_t in_hand;
 
     set_bit(r->freed_ids, i - SHARDS);
-    if (!tell_in_hand(r, &r->map->shards[i].latch, &in_hand))
+    if (!tell_in_hand(r, &r->map->shards[i].latch, &in_hand, &split))
         r->whole = true;
+    else if (split.begun && split.shard == i)
+        add_part(r,
+            (struct part){.bucket = split.from,
+                .beyond = split.to,
+                .shard = i,
+                .in_hand = in_hand});
     else if (mend_id_part(r->map, i, in_hand, &part))
         add_part(r, part);
     if (!r->all)
@@ -154,9 +180,10 @@ static void note_id_shard(struct repair *r, uint32_t i)
 static void note_gate(struct repair *r, uint32_t i)
 {
     struct part part = {.gate = &r->map->gates[i]};
+    struct split none;
 
     set_bit(r->gates, i);
-    if (!tell_in_hand(r, &part.gate->latch, &part.in_hand))
+    if (!tell_in_hand(r, &part.gate->latch, &part.in_hand, &none))
         r->whole = true;
     add_part(r, part);
 }
@@ -169,8 +196,8 @@ static void note_gate(struct repair *r, uint32_t i)
  * frees those of the dead: the recovery latch guards that.
  *
  * A shard's latch guards nothing that has to be repaired: of a split that was
- * under way the old bucket is noted, and the new one not there yet; and
- * that it is empty is taken back (free_shard()).
+ * under way the old bucket is noted, and that it is empty is taken back
+ * (free_shard()).
  */
 void note_dead_latches(struct repair *r)
 {
@@ -195,5 +222,5 @@ void note_dead_latches(struct repair *r)
         r->everywhere = r->whole = true;
         look_at_buckets(r);
     }
-    r->whole = r->needed && (r->whole || r->grow || r->all);
+    r->whole = r->needed && (r->whole || r->all);
 }

@@ -52,7 +52,7 @@ static bool uncache(void *context, struct entry *e, uint64_t state)
  * nobody's, its slot is free. Entries before pages: when a page is nobody's
  * another session may have it, and what is CACHED in it might be that one's. A
  * page that was claimed and not counted yet is not met here; the thread that
- * claimed it left the grow latch, and page_recount() gives the page up.
+ * claimed it left the grow latch, and page_finish_claim() gives the page up.
  * `listens` by a swap, as `listeners` counts a session once, and the one that
  * closes wipes it out as well. `ref` last, and as a release: a thread that
  * finds it 0 may claim the slot (session.c), and has to find the rest erased.

@@ -3,7 +3,7 @@
  *
  * Nearly always that is some buckets, or a gate, which their dead thread has
  * noted: they are made anew from their own links (mend.h), whatever the size of
- * the table. What follows is for all else: a split, a death in here.
+ * the table. What follows is for all else: damage, a death in here.
  *
  * No half-made step is finished, and none is undone. In the parts that the dead
  * had latched all that is derived is cleared, and made anew from the entries'
@@ -293,8 +293,7 @@ static bool rouse(void *context, struct entry *e, uint64_t state)
 }
 
 /*
- * In this order. The pages first: the walk over the slabs goes by their counts.
- * Then the links; then `raised`, which the next holder of the gate's latch adds
+ * In this order. The links first; then `raised`, which the next holder of the gate's latch adds
  * to; then the latches. Last, all waiters of the table are told to look: a dead
  * thread may have made way, or granted, and not have woken anybody (P3), and
  * nobody knows which.
@@ -310,8 +309,6 @@ static void rebuild_all(struct repair *r)
 
     enq_assert(r->needed && r->rc == 0);
     take_id_latches(r);
-    if (r->grow)
-        page_recount(map);
     clear_derived(r);
     slab_each(map, relink, r);
     if (r->rc != 0) {
@@ -352,6 +349,8 @@ static bool mend_parts(struct repair *r)
     for (uint32_t i = 0; i < ID_SHARDS; i++)
         if (bit(r->freed_ids, i))
             free_if_dead_holds(r, &r->map->shards[SHARDS + i].latch);
+    if (r->grow)
+        free_if_dead_holds(r, &r->map->h->grow_latch);
     ENQ_POINT("recover.latches_freed");
     return true;
 }
@@ -438,9 +437,14 @@ static void rouse_few(struct repair *r)
 }
 
 /* What the dead have noted is little, and costs as much, however large the table
-   is. Without notes, and where they are not enough, each entry is looked at. */
+   is. Without notes, and where they are not enough, each entry is looked at. The
+   pages first: a walk over the slabs goes by their counts. */
 static void rebuild(struct repair *r)
 {
+    if (r->grow && r->whole)
+        page_recount(r->map);
+    else if (r->grow)
+        page_finish_claim(r->map);
     if (!r->whole && mend_parts(r))
         rouse_few(r);
     else

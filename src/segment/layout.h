@@ -50,7 +50,7 @@
 #include "enq.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x314b434f4c514e45) /* "ENQLOCK1" */
-#define LAYOUT_VERSION 24
+#define LAYOUT_VERSION 25
 
 #define PAGE_BYTES 4096u /* of ours; the kernel's may be larger */
 #define UNIT_BYTES 64u
@@ -145,9 +145,10 @@ struct seg_header {
 
     /* line: growth. The latch guards claiming of pages. */
     uint32_t grow_latch;
-    uint32_t pages_used;  /* DERIVED from the directory: walks end here */
     uint32_t pages_ready; /* TRUE: so many have memory behind them */
-    uint32_t slab_pages;  /* DERIVED */
+    /* DERIVED from the directory; both in one store */
+    uint32_t pages_used; /* walks end here */
+    uint32_t slab_pages;
     uint32_t wanted; /* futex: how often a session looked for room in vain */
     uint32_t given;  /* futex: how often another gave room back after that */
     struct orphans orphans[2]; /* small, large */
@@ -228,7 +229,7 @@ struct thread_slot {
     uint64_t inside; /* the bucket whose latch it may hold: INSIDE_... */
     ref_t in_hand;   /* the entry that it may have changed, or taken out of its
                         ring; 0 = none since it has acquired a gate's latch */
-    uint32_t pad2;
+    uint32_t splits; /* while `inside` is INSIDE_SPLIT(): into this bucket */
     struct process process; /* TRUE */
 
     /* line: for the wait-for graph (wait_graph.h), so that who reads it of all
@@ -246,6 +247,7 @@ struct thread_slot {
 #define INSIDE_NONE 0
 #define INSIDE_MANY UINT64_MAX          /* what they lead to may be nowhere */
 #define INSIDE_SEVERAL (UINT64_MAX - 1) /* of `shards`; their latches tell */
+#define INSIDE_SPLIT(shard) (UINT64_MAX - 2 - (shard)) /* one; see `splits` */
 
 #define NOTIFICATIONS_KEPT 14
 
@@ -549,6 +551,8 @@ LAYOUT_ASSERT(offsetof(struct seg_header, checksum) == 160);
 LAYOUT_ASSERT(offsetof(struct seg_header, recovery_latch) == 256);
 LAYOUT_ASSERT(offsetof(struct seg_header, threads_high) == 320);
 LAYOUT_ASSERT(offsetof(struct seg_header, grow_latch) == 384);
+LAYOUT_ASSERT(offsetof(struct seg_header, pages_used) == 392);
+LAYOUT_ASSERT(offsetof(struct seg_header, slab_pages) == 396);
 LAYOUT_ASSERT(offsetof(struct seg_header, ticket) == 448);
 LAYOUT_ASSERT(offsetof(struct thread_slot, counts) == 64);
 LAYOUT_ASSERT(offsetof(struct thread_slot, waiting) == 256);

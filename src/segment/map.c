@@ -404,6 +404,22 @@ void map_registry_unlock(struct map *map)
     process_leave();
 }
 
+bool map_split_of(const struct map *map, const struct thread_slot *slot,
+    struct split *out)
+{
+    uint64_t shard = INSIDE_SPLIT(0) - shm_load(&slot->inside);
+    uint32_t n = shm_load(&slot->splits);
+
+    if (shard >= SHARDS_ALL)
+        return false;
+    out->shard = (uint32_t)shard;
+    out->from = at_bucket(map, out->shard, bucket_to_split(n));
+    out->to = at_bucket(map, out->shard, n);
+    out->begun = out->from != NULL && out->to != NULL &&
+        shard_buckets(&map->shards[shard]) == n;
+    return true;
+}
+
 bool map_each_bucket(const struct map *map, uint32_t shard, bucket_see_fn *see,
     void *context)
 {

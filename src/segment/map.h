@@ -264,6 +264,12 @@ HOT uint32_t bucket_number(uint64_t hash, uint32_t n_buckets)
     return i < n_buckets ? i : h & (mask >> 1);
 }
 
+/* Which of the first n buckets the next one splits: n - 2^k. */
+static inline uint32_t bucket_to_split(uint32_t n_buckets)
+{
+    return n_buckets - (0x80000000u >> __builtin_clz(n_buckets | 1));
+}
+
 HOT struct bucket *bucket_of_hash(const struct map *map, uint32_t shard,
     uint64_t hash)
 {
@@ -279,6 +285,17 @@ typedef bool bucket_see_fn(void *context, uint32_t shard,
     struct bucket *bucket);
 bool map_each_bucket(const struct map *map, uint32_t shard, bucket_see_fn *see,
     void *context);
+
+/* What a thread has noted of a split that it was in (thread_slot.inside). */
+struct split {
+    uint32_t shard;
+    struct bucket *from, *to; /* NULL: there is no such bucket */
+    bool begun; /* `to` is not in use yet: of both, all is of `from` */
+};
+
+/* Returns: false, it was in none. */
+bool map_split_of(const struct map *map, const struct thread_slot *slot,
+    struct split *out);
 
 static inline struct session_slot *at_session(const struct map *map,
     session_ref_t ref)

@@ -3,15 +3,13 @@
  */
 #include "store/grow.h"
 
-#include <string.h>
-
 #include "store/page.h"
 #include "sync/life.h"
 
-/* A split costs what it moves: a table that has few objects, and grows for its
+/* A split costs what it looks at: a table that has few objects, and grows for its
    threads, is done with in a few steps. */
 #define SPLITS_AT_ONCE 64u
-#define MOVES_AT_ONCE 40u
+#define OBJECTS_AT_ONCE 40u
 #define CALM_MOST 4u
 #define SAMPLE 16u
 
@@ -20,51 +18,69 @@ static bool is_of_ids(uint32_t shard)
     return shard >= SHARDS;
 }
 
-/* An object goes where it belongs now that there is one bucket more. */
-static void move(struct map *map, uint32_t shard, uint32_t n,
-    struct entry *first)
+/* Where an object of the old bucket belongs, now that there is one more. NULL:
+   what it says of itself is damaged. */
+static struct bucket *half_of(const struct map *map, const struct split *split,
+    uint32_t n, const struct entry *first, struct spot *spot)
 {
-    struct bucket *to;
-    struct spot spot;
-
-    if (!index_respot(map, shard, first, &spot))
-        return;
-    to = at_bucket(map, shard, bucket_number(spot.hash, n));
-    if (to != NULL)
-        bucket_put(to, map, &spot, first);
+    if (!index_respot(map, split->shard, first, spot))
+        return NULL;
+    return bucket_number(spot->hash, n + 1) == n ? split->to : split->from;
 }
 
-/* Puts each object of `from` back, or into the new bucket, the last of `n`. The
-   copy is private; between the clearing and the last object the index says too
-   little, which nobody sees: the latch is held, and a death in here leaves the
-   bucket to recovery. Returns: how many there were. */
-static unsigned distribute(struct map *map, uint32_t shard, uint32_t n,
-    struct bucket *from)
+/* What has a slot, and goes, is in both for a moment. */
+static unsigned move_slots(struct map *map, const struct split *split,
+    uint32_t n)
 {
-    struct bucket old = {.more = from->more};
-    uint32_t left = map->entries_max;
-    unsigned moved = 0;
+    struct bucket *from = split->from;
+    unsigned seen = 0;
 
-    memcpy(old.ref, from->ref, sizeof(old.ref)); /* not the latch: others try */
-    bucket_clear(from);
     for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
-        struct entry *e = at_entry(map, old.ref[i]);
+        struct entry *e =
+            from->tag[i] == 0 ? NULL : at_entry(map, from->ref[i]);
+        struct spot spot;
 
-        if (e == NULL)
+        seen += e != NULL;
+        if (e == NULL || half_of(map, split, n, e, &spot) != split->to)
             continue;
-        move(map, shard, n, e);
-        moved++;
+        bucket_put(split->to, map, &spot, e);
+        ENQ_POINT("index.in_both");
+        shm_store(&from->tag[i], 0);
+        shm_store(&from->ref[i], 0);
+        ENQ_POINT("index.moved");
     }
-    while (old.more != 0 && left-- > 0) {
-        struct entry *e = at_entry(map, old.more);
+    return seen;
+}
+
+/* What is chained goes to the new bucket, or into a slot that has got free. It
+   is in hand meanwhile, with all of its ring, as it cannot be in two chains. */
+static unsigned move_chain(struct map *map, struct thread *t,
+    const struct split *split, uint32_t n)
+{
+    ref_t *link = &split->from->more;
+    uint32_t left = map->entries_max;
+    unsigned seen = 0;
+
+    for (; *link != 0 && left > 0; left--, seen++) {
+        struct entry *e = at_entry(map, *link);
+        struct bucket *half;
+        struct spot spot;
 
         if (e == NULL)
             break;
-        old.more = *spill_of(shard, e);
-        move(map, shard, n, e);
-        moved++;
+        half = half_of(map, split, n, e, &spot);
+        if (half == NULL ||
+            (half == split->from && bucket_slots(half, 0) == 0)) {
+            link = spill_of(split->shard, e);
+            continue;
+        }
+        thread_note_in_hand(t, *link);
+        shm_store(link, *spill_of(split->shard, e));
+        ENQ_POINT("index.unchained");
+        bucket_put(half, map, &spot, e);
+        ENQ_POINT("index.moved");
     }
-    return moved;
+    return seen;
 }
 
 /*
@@ -72,33 +88,37 @@ static unsigned distribute(struct map *map, uint32_t shard, uint32_t n,
  * round. Nobody can reach it before `n_buckets` says that it is there, which is
  * stored last, while the old one is still latched (release; partner:
  * spot_latch_try()): so a thread that waits for that latch, for a key that has
- * moved, finds another number of buckets then. A death before that store leaves
- * all objects to the old bucket, and in the new one what the next split clears.
- * False: there is no room for one more, or the bucket cannot be repaired.
+ * moved, finds another number of buckets then. Before that store all objects are
+ * the old bucket's, in which of the two they may be; and a death leaves them to
+ * recovery there (recovery/mend.h). False: there is no room for one more, or the
+ * bucket cannot be repaired.
  */
 static bool split(struct map *map, struct thread *t, uint32_t number,
-    unsigned *moved)
+    unsigned *seen)
 {
     struct shard *shard = &map->shards[number];
     uint32_t n = shard_buckets(shard);
-    struct bucket *from, *to;
+    struct split split = {.shard = number};
 
     enq_assert(holds_latch(t, &shard->latch));
     if (n == 0 || n >= buckets_in(shard->n_segments))
         return false;
-    from = at_bucket(map, number, n - (1u << (31 - __builtin_clz(n))));
-    to = at_bucket(map, number, n);
-    if (from == NULL || to == NULL ||
-        (!is_of_ids(number) &&
-            latch_acquire(t, &from->latch, RANK_BUCKET) != 0))
+    split.from = at_bucket(map, number, bucket_to_split(n));
+    split.to = at_bucket(map, number, n);
+    if (split.from == NULL || split.to == NULL)
         return false;
-    bucket_clear(to);
-    shm_store(&to->token, shm_load(&from->token));
-    *moved += distribute(map, number, n + 1, from);
+    bucket_clear(split.to); /* of what a death has left there */
+    thread_note_split(t, number, n);
+    if (!is_of_ids(number) &&
+        latch_acquire(t, &split.from->latch, RANK_BUCKET) != 0)
+        return false;
+    shm_store(&split.to->token, shm_load(&split.from->token));
+    *seen += move_slots(map, &split, n);
+    *seen += move_chain(map, t, &split, n);
     shm_store_release(&shard->n_buckets, n + 1);
     ENQ_POINT("index.split");
     if (!is_of_ids(number))
-        latch_release(t, &from->latch);
+        latch_release(t, &split.from->latch);
     return true;
 }
 
@@ -156,7 +176,7 @@ static bool is_being_grown(const struct map *map, uint32_t number)
 void index_grow(struct map *map, struct thread *t, uint32_t number)
 {
     struct shard *shard = &map->shards[number];
-    unsigned moved = 0;
+    unsigned seen = 0;
     uint32_t wanted, calm, was;
 
     enq_assert(t->n_held == 0);
@@ -165,15 +185,14 @@ void index_grow(struct map *map, struct thread *t, uint32_t number)
     wanted = buckets_wanted(map, number);
     if (wanted > buckets_in(shm_load(&shard->n_segments)))
         page_add_segment(map, t, number);
-    thread_note_inside(t, INSIDE_MANY); /* what a split moves is nowhere */
     if (latch_acquire(t, &shard->latch,
             is_of_ids(number) ? RANK_ID : RANK_SHARD) != 0)
         return;
     was = shard_buckets(shard);
     calm = wanted > shard_buckets(shard) ? 0 : shm_load(&shard->calm) + 1;
     shm_store(&shard->calm, calm < CALM_MOST ? calm : CALM_MOST);
-    while (shard_buckets(shard) < wanted && moved < MOVES_AT_ONCE &&
-        split(map, t, number, &moved))
+    while (shard_buckets(shard) < wanted && seen < OBJECTS_AT_ONCE &&
+        split(map, t, number, &seen))
         continue;
     if (shard_buckets(shard) > was && is_short_for_threads(map, number))
         shm_store(&shard->cramped, 1);

@@ -2,9 +2,9 @@
  * page.c - store: pages of the arena (see page.h).
  *
  * What a death leaves here is never more than a page that is claimed and not
- * used yet, or a wrong count: the directory's word is the commit. The grow
- * latch stays in the dead thread's name, and recovery counts anew
- * (page_recount).
+ * counted yet: the directory's word is the commit, and both counts are one. The
+ * grow latch stays in the dead thread's name, and recovery counts the page
+ * (page_finish_claim).
  */
 #include "store/page.h"
 
@@ -25,6 +25,12 @@ static void page_set(struct map *map, uint32_t page, enum page_kind kind,
     uint32_t owner)
 {
     shm_store_release((uint64_t *)&map->pages[page], page_word(owner, kind));
+}
+
+/* In one store: a death leaves the next page uncounted, or nothing. */
+static void count_pages(struct map *map, uint32_t used, uint32_t slabs)
+{
+    shm_store((uint64_t *)&map->h->pages_used, used | (uint64_t)slabs << 32);
 }
 
 /* Memory for so many pages from `first` on: their words, marks and entries. */
@@ -263,7 +269,7 @@ static bool page_convert(struct map *map, enum page_kind kind,
 }
 
 /* States, then the directory's word, then the counts: a death in between leaves
-   a page that is claimed, and recovery sets `pages_used` behind it. */
+   a page that is claimed, and recovery counts it. */
 static int page_claim_new(struct map *map, enum page_kind kind,
     session_ref_t owner, uint32_t *page)
 {
@@ -277,8 +283,7 @@ static int page_claim_new(struct map *map, enum page_kind kind,
     seed_entries(map, *page, kind, 0);
     page_set(map, *page, kind, owner);
     ENQ_POINT("slab.claimed");
-    shm_store(&map->h->pages_used, *page + 1);
-    shm_store(&map->h->slab_pages, map->h->slab_pages + 1);
+    count_pages(map, *page + 1, map->h->slab_pages + 1);
     return 0;
 }
 
@@ -365,7 +370,7 @@ static int buckets_new(struct map *map, uint32_t shard, uint32_t *page)
     if (rc != 0)
         return rc;
     page_set(map, *page, PAGE_BUCKETS, shard);
-    shm_store(&map->h->pages_used, *page + 1);
+    count_pages(map, *page + 1, map->h->slab_pages);
     return 0;
 }
 
@@ -493,6 +498,24 @@ static bool is_worth_a_look(struct map *map, uint32_t page)
     return page_owner(map, page) == 0 && page_use(map, page).free > 0;
 }
 
+/* The next page after those that are counted: only the grow latch lets anybody
+   claim another. The page is counted last: a death before begins again, and there
+   may be one orphan too many, which is a hint. */
+void page_finish_claim(struct map *map)
+{
+    uint32_t page = map_pages_used(map);
+    bool slab;
+
+    if (page >= map_pages_ready(map) ||
+        shm_load(&map->pages[page].kind) == PAGE_FREE)
+        return;
+    slab = page_is_slab(map, page);
+    if (slab && is_worth_a_look(map, page))
+        shm_add(&orphans_of(map, (enum page_kind)map->pages[page].kind)->pages,
+            1);
+    count_pages(map, page + 1, map->h->slab_pages + slab);
+}
+
 void page_recount(struct map *map)
 {
     uint32_t used = 0, slabs = 0, orphans[2] = {0, 0};
@@ -507,8 +530,7 @@ void page_recount(struct map *map)
         slabs++;
         orphans[kind == PAGE_LARGE] += is_worth_a_look(map, page);
     }
-    shm_store(&map->h->pages_used, used);
-    shm_store(&map->h->slab_pages, slabs);
+    count_pages(map, used, slabs);
     for (unsigned i = 0; i < 2; i++) {
         shm_store(&map->h->orphans[i].missed, 0);
         shm_store(&map->h->orphans[i].pages, orphans[i]);

@@ -6,7 +6,7 @@
  *
  * The page directory has one 64-bit word for each page: its owner and what it
  * holds. It is TRUE: that one store claims a page or gives it up. The counters
- * beside the grow latch are DERIVED from it; recovery counts them again.
+ * beside the grow latch are DERIVED from it.
  *
  * Pages are claimed under the grow latch, in order, and never go back to the
  * kernel: an ORPHAN, which its session has left or given up, is claimed anew.
@@ -95,8 +95,12 @@ bool page_give_up(struct map *map, uint32_t page, session_ref_t owner);
    Under the recovery latch, when none of its threads can claim any more. */
 void page_orphan_all(struct map *map, session_ref_t owner);
 
-/* Counts anew what is DERIVED from the directory. By recovery, when a thread
-   died with the grow latch. */
+/* Counts the page that a thread had claimed which died with the grow latch. By
+   recovery; idempotent. */
+void page_finish_claim(struct map *map);
+
+/* Counts anew all that is DERIVED from the directory. By recovery, where all of
+   the table is looked at. */
 void page_recount(struct map *map);
 
 #endif

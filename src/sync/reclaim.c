@@ -77,6 +77,7 @@ static bool keep_inside(struct dead *d)
     for (uint32_t i = 0; i < map_threads(d->map); i++) {
         uint64_t inside = shm_load(&d->map->threads[i].inside);
         struct bucket *bucket;
+        struct split split;
 
         if (!is_noted(d, i))
             continue;
@@ -86,7 +87,9 @@ static bool keep_inside(struct dead *d)
             keep_shards(d, &d->map->threads[i]);
             continue;
         }
-        bucket = bucket_of_hash(d->map, shard_of_hash(inside), inside);
+        bucket = map_split_of(d->map, &d->map->threads[i], &split)
+            ? split.from
+            : bucket_of_hash(d->map, shard_of_hash(inside), inside);
         if (bucket != NULL)
             keep_bucket(d, 0, bucket);
     }

@@ -134,6 +134,15 @@ static inline void thread_note_shard(struct thread *t, unsigned shard)
     thread_note_shards(t, shards);
 }
 
+/* The shard's bucket `to` is about to be filled, from the one that it splits.
+   Under the shard's latch. Release: it is empty before a note leads there. */
+static inline void thread_note_split(struct thread *t, uint32_t shard,
+    uint32_t to)
+{
+    shm_store_release(&t->slot->splits, to);
+    shm_store_release(&t->slot->inside, INSIDE_SPLIT(shard));
+}
+
 static inline void thread_note_in_hand(struct thread *t, ref_t entry)
 {
     shm_store(&t->slot->in_hand, entry);

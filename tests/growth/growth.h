@@ -57,6 +57,8 @@ int lock(struct enq *e, const char *name, unsigned field, const char *id,
     struct enq_grant *g);
 int unlock(struct enq *e, const struct enq_grant *g);
 void pair(struct beside *b, unsigned i);
+void first_pair(struct beside *b,
+    unsigned i); /* of a session: a page is claimed */
 
 /* What was looked at, and how much of it not by the operation itself. */
 uint64_t seen(void);
@@ -68,6 +70,8 @@ void lock_after_a_death_inside_the_gate(struct beside *b, unsigned i);
 void lock_after_a_death_in_a_look(struct beside *b, unsigned i);
 void lock_after_a_death_in_a_list(struct beside *b, unsigned i);
 void lock_after_a_death_amid_a_set(struct beside *b, unsigned i);
+void lock_after_a_death_in_a_split(struct beside *b, unsigned i);
+void lock_after_a_death_in_a_claim(struct beside *b, unsigned i);
 
 /* Those of one key (key.c). */
 const char *name_of(unsigned i); /* an owner; until the next call */

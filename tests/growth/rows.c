@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "api/attachment.h"
@@ -173,7 +172,7 @@ static void leave_behind(struct beside *b)
 }
 
 /* The session comes and goes uncounted. */
-static void first_pair(struct beside *b, unsigned i)
+void first_pair(struct beside *b, unsigned i)
 {
     uint64_t before = seen(), opened, paired;
     struct beside mine = *b;
@@ -401,6 +400,10 @@ const struct row rows[] = {
         lock_after_a_death_in_a_list, 200, 3000, 0, 0},
     {"a pair after a death amid a lock set", hold_others,
         lock_after_a_death_amid_a_set, 200, 3000, 0, 0}, /* two shards of 256 */
+    {"a pair after a death in a split", hold_others,
+        lock_after_a_death_in_a_split, 100, 2000, 0, 0},
+    {"the first pair of a session after a death in a claim of a page",
+        hold_others, lock_after_a_death_in_a_claim, 200, 5000, 0, 0},
 #endif
     {.name = NULL},
 };

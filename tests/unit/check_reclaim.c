@@ -208,6 +208,21 @@ TEST(who_has_not_noted_which_bucket_is_looked_for_in_all)
     detach();
 }
 
+TEST(who_was_splitting_a_bucket_is_kept_while_it_has_its_latch)
+{
+    uint32_t *latch;
+
+    attach();
+    latch = &at_bucket(map, 200, 3)->latch;
+    *latch = one_dead(10);
+    map->threads[10].inside = INSIDE_SPLIT(200);
+    map->threads[10].splits = BUCKETS_FIRST + 3;
+    ck_assert_uint_eq(reclaim_threads(map), 0);
+    *latch = 0;
+    ck_assert_uint_eq(reclaim_threads(map), 1);
+    detach();
+}
+
 TEST(whose_journal_was_not_undone_is_kept)
 {
     attach();
@@ -303,6 +318,7 @@ int main(void)
     ADD(who_lives_is_not_reclaimed);
     ADD(whom_a_latch_names_is_kept_until_it_is_recovered);
     ADD(who_has_not_noted_which_bucket_is_looked_for_in_all);
+    ADD(who_was_splitting_a_bucket_is_kept_while_it_has_its_latch);
     ADD(whose_journal_was_not_undone_is_kept);
     ADD(a_keeper_is_kept_while_one_is_left_that_it_kept);
     ADD(a_slot_that_is_used_again_is_not_kept_by_the_dead);

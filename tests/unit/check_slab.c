@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -192,6 +193,43 @@ TEST(slabs_of_a_closed_session_are_used_before_new_ones)
         enq_close(e);
     }
     enq_close(other);
+}
+
+static void die_claiming(const struct point *p)
+{
+    if (strcmp(p->name, "slab.claimed") == 0)
+        kill(getpid(), SIGKILL);
+}
+
+static int take_and_die(void *unused)
+{
+    struct enq *e = unit_open();
+    struct enq_grant g;
+
+    (void)unused;
+    point_hook = die_claiming;
+    unit_lock(e, "n", "a", ENQ_MODE_X, &g);
+    return 1;
+}
+
+/* It is counted; and taken by others, once the session of the dead is reaped. */
+TEST(a_page_whose_claim_was_not_finished_is_taken_by_others)
+{
+    struct enq *e = unit_open();
+    struct seg_header *h = e->map->h;
+    struct enq_grant g[SMALL_PER_PAGE];
+    uint32_t used = h->pages_used, deads;
+
+    unit_killed(unit_fork(take_and_die, NULL));
+    ck_assert_uint_ne(e->map->pages[used].kind, PAGE_FREE);
+    deads = shm_load(&e->map->pages[used].owner);
+    take(e, SMALL_PER_PAGE, g);
+    eventually(deads == 0 || shm_load(&e->map->pages[used].owner) != deads);
+    want(ENQ_OK, unit_lock(e, "m", "a", ENQ_MODE_X, g));
+    ck_assert_uint_eq(h->pages_used, used + 2);
+    ck_assert_uint_eq(h->slab_pages, used + 2);
+    unit_healthy(e);
+    enq_close(e);
 }
 
 /* A session that looks for a slab of one size finds none, all the way round. */
@@ -408,6 +446,7 @@ int main(void)
     ADD(slabs_of_a_dead_session_are_used_again);
     ADD(slabs_of_a_closed_session_are_used_again);
     ADD(slabs_of_a_closed_session_are_used_before_new_ones);
+    ADD(a_page_whose_claim_was_not_finished_is_taken_by_others);
     ADD(a_slab_that_is_too_large_is_left_for_those_who_need_it);
     ADD(payloads_around_the_small_size_are_kept_whole);
     ADD(the_largest_request_is_kept_whole);
