@@ -102,6 +102,50 @@ static void end_set(struct enq *e, const struct started *r, int rc)
     }
 }
 
+/* The record of a waiting entry, by the number that its request brought. */
+static struct started *started_of(struct async *d, const struct entry *e)
+{
+    uint32_t number = shm_load(&e->asleep) - ASLEEP_STARTED;
+    struct started *r;
+
+    if (number >= d->n_started)
+        return NULL;
+    r = d->started[number];
+    if (r->phase != STARTED_PENDING)
+        return NULL;
+    return r->place.e == e || (r->set != NULL && set_has_entry(&r->set->set, e))
+        ? r
+        : NULL;
+}
+
+/* Behind another of this attachment, mostly. What has changed since the look is
+   looked at again. */
+static void stand_behind(struct async *d, struct started *r)
+{
+    const struct entry *ahead = r->plan.ahead;
+    struct started *first = ahead == NULL ? NULL : started_of(d, ahead);
+
+    if (first != NULL)
+        first->behind = r->number + 1;
+    else if (ahead != NULL &&
+        !state_same(shm_load(&ahead->state), r->plan.ahead_state))
+        started_look_soon(d, r);
+}
+
+/* It has given up: whoever stood behind it may be the first now, and nobody else
+   tells. (Where it was granted this helper thread knows when its lock ends.) */
+static void leave(struct async *d, const struct started *r)
+{
+    struct started *behind;
+
+    if (r->behind == 0)
+        return;
+    behind = d->started[r->behind - 1];
+    if (behind->phase == STARTED_PENDING && behind->plan.ahead == r->place.e &&
+        !mono_reached(behind->timer.at, sys.coarse()))
+        started_look_soon(d, behind);
+}
+
 static void finish(struct enq *e, struct thread *t, struct started *r, int rc,
     struct enq_blocker *blocker)
 {
@@ -115,6 +159,8 @@ static void finish(struct enq *e, struct thread *t, struct started *r, int rc,
         cds_list_del(&r->node);
     r->fresh = false;
     r->phase = STARTED_OVER;
+    if (rc != ENQ_OK)
+        leave(d, r);
     d->n_pending--;
     shm_add(&e->session.slot->started, -1);
     r->result.result = rc;
@@ -183,6 +229,7 @@ static void look(struct enq *e, struct thread *t, struct started *r)
     if (rc == ENQ_PENDING) {
         heap_set(&d->requests, &r->timer, r->plan.again);
         glance_note(d, r, sys.now());
+        stand_behind(d, r);
         heed(d, r);
         free(blocker);
         return;
@@ -207,8 +254,7 @@ static bool turn_lasts(int left, mono_t began)
     return left == TURN || (left > 0 && sys.now().ns - began.ns < TURN_NS);
 }
 
-/* When to come back for the rest. */
-static mono_t look_at_fresh(struct enq *e, struct thread *t, mono_t now)
+static void look_at_fresh(struct enq *e, struct thread *t)
 {
     struct async *d = &e->async;
     mono_t began = sys.now();
@@ -222,7 +268,6 @@ static mono_t look_at_fresh(struct enq *e, struct thread *t, mono_t now)
         if (r->phase == STARTED_PENDING)
             look(e, t, r);
     }
-    return cds_list_empty(&d->fresh) ? MONO_NEVER : now;
 }
 
 static void look_at_due(struct enq *e, struct thread *t, mono_t now)
@@ -322,22 +367,6 @@ struct round {
     struct thread *t;
     mono_t next; /* notices */
 };
-
-/* The record of a waiting entry, by the number that its request brought. */
-static struct started *started_of(struct async *d, const struct entry *e)
-{
-    uint32_t number = shm_load(&e->asleep) - ASLEEP_STARTED;
-    struct started *r;
-
-    if (number >= d->n_started)
-        return NULL;
-    r = d->started[number];
-    if (r->phase != STARTED_PENDING)
-        return NULL;
-    return r->place.e == e || (r->set != NULL && set_has_entry(&r->set->set, e))
-        ? r
-        : NULL;
-}
 
 /* It was granted to a started request whose result comes first. True: and has
    not come yet. The entry has the number until then (entry_is_known()); who
@@ -491,14 +520,16 @@ mono_t async_round(struct enq *e, struct thread *t, bool all)
     next = answer_notifications(&round, now);
     look_at_due(e, t, now);
     glance(e, now);
-    next = mono_min(next, look_at_fresh(e, t, now));
+    look_at_fresh(e, t);
     /* behind all looks: each may find that it was told of a cycle (heed()) */
     next = mono_min(next, look_for_cycles(e, t, now));
     if (!mono_is_never(round.next))
         watch_lower(&e->session, round.next.ns);
     next = mono_min(next, watch(&round, now));
-    /* last: every look says when the next one is due, and a grant begins a
-       heartbeat */
+    /* last: every look says when the next one is due, and may be the end of one
+       that another stood behind; and a grant begins a heartbeat */
+    if (!cds_list_empty(&e->async.fresh))
+        next = now;
     next = mono_min(next, first_at(&e->async.requests));
     next = mono_min(next, first_at(&e->async.heartbeats_due));
     next = mono_min(next, glance_due(&e->async));

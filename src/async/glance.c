@@ -59,10 +59,8 @@ static void glance_at_all(struct enq *e, bool death, mono_t now)
         if (due)
             glance_note(d, r, now);
         d->glance = mono_min(d->glance, r->glance);
-        if (due && !r->fresh && has_moved(r, death)) {
-            r->fresh = true;
-            cds_list_add_tail(&r->node, &d->fresh);
-        }
+        if (due && has_moved(r, death))
+            started_look_soon(d, r);
         if (i % SLICE == SLICE - 1) {
             pthread_mutex_unlock(&d->mutex);
             pthread_mutex_lock(&d->mutex);

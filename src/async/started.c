@@ -96,6 +96,7 @@ int started_take(struct async *d, struct started **out)
         r->suspicion = (struct suspicion){false};
         r->heartbeat = NULL;
         r->set = NULL;
+        r->behind = 0;
         *out = r;
     }
     pthread_mutex_unlock(&d->mutex);
@@ -109,6 +110,14 @@ void started_give(struct async *d, struct started *r)
     pthread_mutex_unlock(&d->mutex);
 }
 
+void started_look_soon(struct async *d, struct started *r)
+{
+    if (r->fresh)
+        return;
+    r->fresh = true;
+    cds_list_add_tail(&r->node, &d->fresh);
+}
+
 void started_hand_over(struct enq *e, struct started *r, const mono_t deadline)
 {
     struct async *d = &e->async;
@@ -118,8 +127,7 @@ void started_hand_over(struct enq *e, struct started *r, const mono_t deadline)
     r->plan = (struct wait_plan){.again = MONO_NEVER};
     r->phase = STARTED_PENDING;
     d->n_pending++;
-    r->fresh = true;
-    cds_list_add_tail(&r->node, &d->fresh);
+    started_look_soon(d, r);
     if (!r->suspicion.wanted)
         CDS_INIT_LIST_HEAD(&r->wary);
     else

@@ -38,9 +38,10 @@ struct started {
     struct heartbeat *heartbeat; /* begins with the grant; or NULL */
     struct lock_set *set;        /* or NULL: one lock */
     uint32_t number, generation;
-    mono_t glance; /* when it is to be glanced at */
-    enum started_phase phase;
-    bool fresh; /* in async.fresh */
+    mono_t glance;   /* when it is to be glanced at */
+    uint32_t behind; /* hint: number + 1 of one that stands behind it; or 0 */
+    uint8_t phase;   /* enum started_phase */
+    bool fresh;      /* in async.fresh */
 };
 
 /* One to ask with, or why there is none. */
@@ -49,6 +50,8 @@ int started_take(struct async *d, struct started **out);
 void started_give(struct async *d, struct started *r);
 /* It is in the queue: the helper looks after it from now on. */
 void started_hand_over(struct enq *e, struct started *r, const mono_t deadline);
+/* It is pending, and is looked at in the next turn. Under the mutex. */
+void started_look_soon(struct async *d, struct started *r);
 /* One that is pending, or NULL. Under the mutex. */
 struct started *started_find(struct async *d, uint64_t ticket);
 

@@ -55,6 +55,8 @@ struct pass {
     bool again;  /* somebody may pass who was judged before */
     bool judged; /* who is due; of whoever dies now, a reaper makes way */
     bool behind; /* a waiter stands before those that are told to try */
+    bool stays;  /* one does, before this one */
+    const struct entry *left; /* the one before this one has: it was granted */
 };
 
 /* Does a lock of this mode, held or in the way, leave room for nobody? */
@@ -218,43 +220,31 @@ static int retry_within(struct pass *p, struct entry *e)
     return 0;
 }
 
-/* Behind the last waiter the ring begins anew, perhaps with one that was moved
-   there as it was granted. */
-static struct entry *next_waiter(struct ring *ring)
+/* The one before it has left the queue, if any has. */
+static void tell_next(struct pass *p, struct entry *e)
 {
-    struct entry *e = ring_next(ring);
-
-    return e != NULL && entry_is(e, PHASE_WAITING) ? e : NULL;
-}
-
-static struct entry *first_waiter(struct ring *ring, struct entry *first)
-{
-    struct entry *e, *last = queue_last(ring->map, first);
-
-    *ring = ring_from(ring->map, first);
-    if (last == NULL)
-        return NULL;
-    e = queue_first(ring->map, first, last);
-    ring->at = e == NULL ? 0 : map_ref(ring->map, e);
-    ring->damaged = e == NULL;
-    return next_waiter(ring);
+    if (p->left != NULL)
+        transition_tell(p->s, e, p->stays ? NULL : p->left);
 }
 
 /* One waiter: dropped if its session is over, else `grant_one`. The first that
    stays behind one that is granted is told: not each that is granted with
    others, of the one before. */
 static int see_waiter(struct pass *p, struct ring *ring, struct entry *e,
-    int (*grant_one)(struct pass *p, struct entry *e), bool *left)
+    int (*grant_one)(struct pass *p, struct entry *e))
 {
     int why = entry_over(p->s->map, e, scope_clock(p->s)), rc;
+    bool waits;
 
     enq_assert(!p->s->wide && scope_is_entered(p->s));
     if (why != ENQ_OK)
         return p->judged ? 0 : drop_from_ring(p->s, ring, e, why);
     rc = grant_one(p, e);
-    if (*left && entry_is(e, PHASE_WAITING))
-        transition_tell(p->s, e);
-    *left = !entry_is(e, PHASE_WAITING);
+    waits = entry_is(e, PHASE_WAITING);
+    if (waits)
+        tell_next(p, e);
+    p->left = waits ? NULL : e;
+    p->stays |= waits;
     return rc;
 }
 
@@ -262,16 +252,16 @@ static int each_waiter(struct pass *p, struct entry *first,
     int (*grant_one)(struct pass *p, struct entry *e))
 {
     struct ring ring = {.map = p->s->map};
-    struct entry *e = first == NULL ? NULL : first_waiter(&ring, first);
-    bool left = false;
+    struct entry *e = first == NULL ? NULL : queue_begin(&ring, first);
     int rc = 0;
 
     enq_assert(!p->s->wide && scope_is_entered(p->s));
-    p->enough = false;
-    for (; rc == 0 && e != NULL && !p->enough; e = next_waiter(&ring))
-        rc = see_waiter(p, &ring, e, grant_one, &left);
-    if (left && e != NULL)
-        transition_tell(p->s, e);
+    p->enough = p->stays = false;
+    p->left = NULL;
+    for (; rc == 0 && e != NULL && !p->enough; e = queue_next(&ring))
+        rc = see_waiter(p, &ring, e, grant_one);
+    if (e != NULL)
+        tell_next(p, e);
     return ring.damaged ? ENQ_ECORRUPT : rc;
 }
 

@@ -109,3 +109,25 @@ int queue_visit(struct scope *s, const struct key *key, entry_see_fn *see,
     }
     return ENQ_ECORRUPT;
 }
+
+/* Behind the last waiter the ring begins anew, perhaps with one that was moved
+   there as it was granted. */
+struct entry *queue_next(struct ring *ring)
+{
+    struct entry *e = ring_next(ring);
+
+    return e != NULL && entry_is(e, PHASE_WAITING) ? e : NULL;
+}
+
+struct entry *queue_begin(struct ring *ring, struct entry *first)
+{
+    struct entry *e, *last = queue_last(ring->map, first);
+
+    *ring = ring_from(ring->map, first);
+    if (last == NULL)
+        return NULL;
+    e = queue_first(ring->map, first, last);
+    ring->at = e == NULL ? 0 : map_ref(ring->map, e);
+    ring->damaged = e == NULL;
+    return queue_next(ring);
+}

@@ -45,6 +45,11 @@ struct entry *queue_first(const struct map *map, struct entry *first,
 int queue_visit(struct scope *s, const struct key *key, entry_see_fn *see,
     void *context);
 
+/* Each waiter of the ring that begins with `first`, in order; NULL: no more, or
+   it is damaged. The one just returned may be granted, or removed. */
+struct entry *queue_begin(struct ring *ring, struct entry *first);
+struct entry *queue_next(struct ring *ring);
+
 /* The waiters before `e`, the nearest first. */
 struct entry *queue_ahead(const struct map *map, const struct entry *e);
 

@@ -296,7 +296,7 @@ int transition_grant(struct scope *s, struct entry *e)
     thread_note_in_hand(s->t, map_ref(s->map, e));
     s->t->changes++;
     if (s->wide || entry_is_of_set(e))
-        transition_tell_behind(s, e); /* else the pass does: grant_scan.c */
+        transition_tell_behind(s, e, true); /* else the pass does */
     rc = links_grant(s, e);
     if (rc == 0)
         become_held(s, e);
@@ -390,7 +390,7 @@ static int take_out(struct scope *s, struct entry *e, enum gone gone,
     int rc;
 
     if (entry_is(e, PHASE_WAITING))
-        transition_tell_behind(s, e);
+        transition_tell_behind(s, e, false);
     rc = unlink_entry(s, e);
     if (unlikely(rc != 0))
         return rc;

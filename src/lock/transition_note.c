@@ -159,25 +159,36 @@ int transition_note_all(struct scope *s, const struct key *key)
 /* The state first, then the load of `asleep` by notify(): one that has looked,
    and is about to sleep for long, is kept awake by its state, as its look was
    before ours. Partner: sleep_on() in wait/waiter.c. */
-void transition_tell(struct scope *s, struct entry *e)
+void transition_tell(struct scope *s, struct entry *e,
+    const struct entry *granted)
 {
     uint32_t asleep = entry_sleeps(e);
 
     enq_assert(scope_is_entered(s));
-    if (asleep == ASLEEP_THREAD || asleep >= ASLEEP_STARTED)
+    if (asleep == ASLEEP_THREAD ||
+        (asleep >= ASLEEP_STARTED &&
+            (granted == NULL || granted->session == e->session)))
         return;
     scope_wake(s, e);
     shm_or(&e->state, STATE_SOONER);
 }
 
+static bool is_first(const struct map *map, const struct entry *e)
+{
+    const struct entry *before = at_entry(map, e->prev);
+
+    return before == NULL || !entry_is(before, PHASE_WAITING) ||
+        before->ticket >= e->ticket;
+}
+
 /* In the order of the ring, which is that of arrival; it is closed, so that
    behind the last comes what is held, or who was before it. */
-void transition_tell_behind(struct scope *s, struct entry *e)
+void transition_tell_behind(struct scope *s, struct entry *e, bool granted)
 {
     struct entry *next = at_entry(s->map, e->next);
 
     enq_assert(scope_is_entered(s));
     if (!entry_is_generic(e) && next != NULL && entry_is(next, PHASE_WAITING) &&
         next->ticket > e->ticket)
-        transition_tell(s, next);
+        transition_tell(s, next, granted && is_first(s->map, e) ? e : NULL);
 }

@@ -60,12 +60,16 @@ int transition_note_all(struct scope *s, const struct key *key);
  * queue, by a grant or otherwise, tells the one behind it, which looks then,
  * and is the first perhaps, or watches another from now on (ZooKeeper's
  * predecessor). One that sleeps for a tick at a time is left alone: of two that
- * hand a lock to and fro neither is woken in vain.
+ * hand a lock to and fro neither is woken in vain. A started request is told if
+ * it is the first now and `granted`, of another session, was before it (else
+ * NULL): whose time it has to watch from now on. Of its own session's its helper
+ * knows (leave() in async/async.c).
  */
-void transition_tell(struct scope *s, struct entry *e);
+void transition_tell(struct scope *s, struct entry *e,
+    const struct entry *granted);
 
 /* The one behind this waiter. Under the latch of their ring; no step if it is a
    generic one, behind which nobody sleeps for long. */
-void transition_tell_behind(struct scope *s, struct entry *e);
+void transition_tell_behind(struct scope *s, struct entry *e, bool granted);
 
 #endif

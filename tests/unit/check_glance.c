@@ -4,7 +4,9 @@
  */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "api/attachment.h"
@@ -34,6 +36,7 @@ static void note_and_sleep(const struct sys_watch *watches, unsigned n,
 /* A process that has a lock, or none, until it is killed. */
 struct stayer {
     char key[8]; /* "": none */
+    int ttl_ms;
     uint32_t ref;
     pid_t pid;
 };
@@ -44,7 +47,7 @@ static int open_and_stay(void *stayer)
     struct enq *e = unit_open();
 
     if (s->key[0] != '\0')
-        told_lock(e, s->key, ENQ_MODE_X, 0);
+        told_lock(e, s->key, ENQ_MODE_X, s->ttl_ms);
     shm_store_release(&s->ref, e->session.ref);
     for (;;)
         pause();
@@ -158,6 +161,95 @@ TEST(whose_holder_dies_is_granted_though_all_other_processes_are_stopped)
     enq_close(e);
 }
 
+/* --- who has become the first --- */
+
+static struct enq *open_without_ticks(void)
+{
+    setenv("ENQ_TICK_MS", "600000", 1);
+    return unit_open();
+}
+
+/* Those ahead give up at once: whoever is the first by then looks when the
+   holder's time is over. */
+TEST(who_has_become_the_first_looks_when_its_holders_time_ends)
+{
+    enum { AHEAD = 30 };
+    struct enq *e = open_without_ticks();
+    struct stayer *s = unit_shared(sizeof(*s));
+    struct enq_event event;
+    uint64_t last;
+
+    s->ttl_ms = 500;
+    stays(s, "a");
+    stop_all(e, s, 1);
+    for (int i = 0; i < AHEAD; i++)
+        told_start(e, "a", ENQ_MODE_X, "me", 100);
+    last = told_start(e, "a", ENQ_MODE_X, "me", ENQ_FOREVER);
+    do
+        event = told_without_descriptor(e);
+    while (event.ticket != last && event.result == ENQ_TIMEDOUT);
+    ck_assert_uint_eq(event.ticket, last);
+    want(ENQ_OK, event.result);
+    enq_close(e);
+    unit_kill(s->pid);
+}
+
+static void start_shared(struct enq *e, bool set)
+{
+    struct enq_req req[2];
+    const struct enq_req *reqs[2] = {&req[0], &req[1]};
+    struct enq_grant g[2];
+    uint64_t ticket;
+
+    for (int i = 0; i < 2; i++)
+        req[i] = (struct enq_req){.size = sizeof(req[i]),
+            .name = "n",
+            .key = {i == 0 ? "a" : "b"},
+            .mode = ENQ_MODE_S,
+            .owner = "another",
+            .ttl_ms = 500,
+            .wait_ms = ENQ_FOREVER};
+    if (set)
+        want(ENQ_PENDING, enq_start_set(e, reqs, 2, g, &ticket));
+    else
+        want(ENQ_PENDING, enq_start(e, reqs[0], g, &ticket));
+}
+
+/* One ahead gives up, so that the next, or a lock set, shares what is held; and
+   tells nobody of the end of its ttl. */
+static int share_and_stand_still(void *set)
+{
+    struct enq *e = unit_open();
+
+    told_start(e, "a", ENQ_MODE_X, "other", 200);
+    usleep(50000); /* nobody overtakes it any more */
+    start_shared(e, *(bool *)set);
+    want(ENQ_TIMEDOUT, told_without_descriptor(e).result);
+    want(ENQ_OK, told_without_descriptor(e).result);
+    raise(SIGSTOP);
+    return 1;
+}
+
+/* A lock, and a lock set: when the last looked, another held it. */
+TEST(who_is_the_first_behind_one_that_was_granted_looks_when_its_time_ends)
+{
+    struct enq *e = open_without_ticks(), *holder = unit_open();
+    struct enq_grant g = told_lock(holder, "a", ENQ_MODE_S, 0);
+    bool set = _i == 1;
+    pid_t pid = unit_fork(share_and_stand_still, &set);
+    int status;
+
+    eventually(unit_stats(e).waiting >= (set ? 3 : 2));
+    told_start(e, "a", ENQ_MODE_X, "late", ENQ_FOREVER);
+    ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
+    ck_assert(WIFSTOPPED(status));
+    want(ENQ_OK, enq_unlock(holder, g.handle, g.token));
+    want(ENQ_OK, told_without_descriptor(e).result);
+    unit_kill(pid);
+    enq_close(holder);
+    enq_close(e);
+}
+
 int main(void)
 {
     unit_begin("glance");
@@ -165,5 +257,9 @@ int main(void)
     ADD(a_word_that_was_slept_on_before_is_slept_on_again);
     ADD_LOOP(
         whose_holder_dies_is_granted_though_all_other_processes_are_stopped, 2);
+    ADD(who_has_become_the_first_looks_when_its_holders_time_ends);
+    ADD_LOOP(
+        who_is_the_first_behind_one_that_was_granted_looks_when_its_time_ends,
+        2);
     return unit_end();
 }
