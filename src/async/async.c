@@ -132,17 +132,22 @@ static void stand_behind(struct async *d, struct started *r)
         started_look_soon(d, r);
 }
 
-/* It has given up: whoever stood behind it may be the first now, and nobody else
-   tells. (Where it was granted this helper thread knows when its lock ends.) */
-static void leave(struct async *d, const struct started *r)
+/* Whoever stood behind it may be the first now, and nobody else tells: the helper
+   looks at it, soon where this one has given up, and else when the time of its
+   lock is over. (A look at each hand-over would cost as much again.) */
+static void leave(struct async *d, const struct started *r, int rc)
 {
+    mono_t end = {shm_load(&r->place.e->deadline_ns)};
     struct started *behind;
 
     if (r->behind == 0)
         return;
     behind = d->started[r->behind - 1];
-    if (behind->phase == STARTED_PENDING && behind->plan.ahead == r->place.e &&
-        !mono_reached(behind->timer.at, sys.coarse()))
+    if (behind->phase != STARTED_PENDING || behind->plan.ahead != r->place.e)
+        return;
+    if (rc == ENQ_OK)
+        heap_set(&d->requests, &behind->timer, mono_min(behind->timer.at, end));
+    else if (!mono_reached(behind->timer.at, sys.coarse()))
         started_look_soon(d, behind);
 }
 
@@ -159,8 +164,7 @@ static void finish(struct enq *e, struct thread *t, struct started *r, int rc,
         cds_list_del(&r->node);
     r->fresh = false;
     r->phase = STARTED_OVER;
-    if (rc != ENQ_OK)
-        leave(d, r);
+    leave(d, r, rc);
     d->n_pending--;
     shm_add(&e->session.slot->started, -1);
     r->result.result = rc;

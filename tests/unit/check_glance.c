@@ -2,6 +2,7 @@
  * check_glance.c - what the helper thread sleeps on, and what it glances at,
  * while started requests wait.
  */
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -250,6 +251,53 @@ TEST(who_is_the_first_behind_one_that_was_granted_looks_when_its_time_ends)
     enq_close(e);
 }
 
+/* In a session that does not listen; and where a delay keeps others out. */
+TEST(those_of_one_session_get_the_lock_when_each_others_time_ends)
+{
+    struct enq *e = open_without_ticks(), *holder = unit_open();
+    struct enq_grant g = told_lock(holder, "a", ENQ_MODE_X, 0);
+
+    for (int i = 0; i < 5; i++)
+        told_start_req(e,
+            ENQ_REQ(.name = "n", .key = {"a"}, .mode = ENQ_MODE_X,
+                .owner = "me", .ttl_ms = 200, .wait_ms = ENQ_FOREVER,
+                .delay_ms = _i * 60000));
+    want(ENQ_OK, enq_unlock(holder, g.handle, g.token));
+    for (int i = 0; i < 5; i++)
+        want(ENQ_OK, told_without_descriptor(e).result);
+    enq_close(holder);
+    enq_close(e);
+}
+
+static unsigned ticks_of(struct enq *e, uint64_t ticket)
+{
+    unsigned ticks;
+
+    pthread_mutex_lock(&e->async.mutex);
+    ticks = e->async.started[(uint32_t)ticket - 1]->plan.ticks;
+    pthread_mutex_unlock(&e->async.mutex);
+    return ticks;
+}
+
+/* Those ahead are another session's, and give up. */
+TEST(who_has_become_the_first_is_glanced_at_each_tick)
+{
+    enum { AHEAD = 4 };
+    struct enq *e = unit_open(), *other = unit_open();
+    uint64_t ahead[AHEAD], last;
+
+    told_lock(other, "a", ENQ_MODE_X, 0);
+    for (int i = 0; i < AHEAD; i++)
+        ahead[i] = told_start(other, "a", ENQ_MODE_X, "other", ENQ_FOREVER);
+    last = told_start(e, "a", ENQ_MODE_X, "me", ENQ_FOREVER);
+    eventually(ticks_of(e, last) == AHEAD);
+    for (int i = 0; i < AHEAD; i++)
+        want(ENQ_OK, enq_cancel(other, ahead[i]));
+    eventually(ticks_of(e, last) == 1);
+    enq_close(e);
+    enq_close(other);
+}
+
 int main(void)
 {
     unit_begin("glance");
@@ -261,5 +309,7 @@ int main(void)
     ADD_LOOP(
         who_is_the_first_behind_one_that_was_granted_looks_when_its_time_ends,
         2);
+    ADD_LOOP(those_of_one_session_get_the_lock_when_each_others_time_ends, 2);
+    ADD(who_has_become_the_first_is_glanced_at_each_tick);
     return unit_end();
 }
