@@ -326,7 +326,7 @@ static unsigned harvest(const struct refill *r)
     mono_t now = sys.now();
     unsigned found;
 
-    if (loose == 0 || (n == HARVEST_PAGES && loose < s->n_pages) ||
+    if (loose == 0 || loose < (n < HARVEST_PAGES ? n / 4 : s->n_pages) ||
         !mono_reached(r->depot->barren_until, now))
         return 0;
     found = harvest_some(r, n, long_gone());

@@ -153,6 +153,14 @@ static void given_back_by_others(struct beside *b, unsigned i)
     unlock_many(b->other, g);
 }
 
+static void one_given_back_by_others(struct beside *b, unsigned i)
+{
+    struct enq_grant g;
+
+    must(lock(b->e, "own", i, NULL, &g));
+    must(unlock(b->other, &g));
+}
+
 /* What outlived the session that took it. */
 static void leave_behind(struct beside *b)
 {
@@ -316,6 +324,8 @@ const struct row rows[] = {
     {"a batch of 100 beside held locks", hold_others, batch, 420, 5000, 0, 0},
     {"100 given back by another session beside held locks", hold_others,
         given_back_by_others, 3200, 7000, 0, 0},
+    {"one given back by another session beside held locks", hold_others,
+        one_given_back_by_others, 100, 7000, 0, 0},
     {"100 unlocked by another thread beside held locks", hold_others,
         handed_over, 420, 5000, 0, 0},
     {"a thread that comes and goes beside held locks", hold_others,
