@@ -486,6 +486,11 @@ static mono_t take_all_events(struct session *s, void *context)
     if (!round->e->async.greeted)
         lock_event_each(s, greet, round);
     round->e->async.greeted = true;
+    /* the walk would come upon no room, behind all that wait */
+    if (!event_has_room(&round->e->async)) {
+        round->e->async.lock_events_due = true;
+        return mono_add_ns(sys.now(), REST_NS);
+    }
     round->next = MONO_NEVER;
     round->e->async.lock_events_due = false;
     lock_event_each(&round->e->session, take_events, round);

@@ -77,6 +77,7 @@ void lock_after_a_death_in_a_claim(struct beside *b, unsigned i);
 const char *name_of(unsigned i); /* an owner; until the next call */
 void hold_before_a_queue(struct beside *b);
 void hold_x_before_a_queue(struct beside *b);
+void leave_events_unread_before_a_queue(struct beside *b);
 void hold_x_before_a_queue_beside_any(struct beside *b);
 void hold_x_before_a_queue_and_any(struct beside *b);
 void hold_e_before_a_queue(struct beside *b);

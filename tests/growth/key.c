@@ -2,6 +2,7 @@
  * key.c - one key that many hold, or wait for, and an operation on all of them.
  */
 #include <poll.h>
+#include <unistd.h>
 
 #include "growth.h"
 
@@ -99,6 +100,32 @@ static void hold_one_before_a_queue(struct beside *b, enum enq_mode mode)
 void hold_x_before_a_queue(struct beside *b)
 {
     hold_one_before_a_queue(b, ENQ_MODE_X);
+}
+
+#define UNREAD 4500 /* more events than are kept */
+
+void leave_events_unread_before_a_queue(struct beside *b)
+{
+    struct enq_req req = request(ENQ_MODE_X, "other");
+    struct enq_grant g;
+    uint64_t ticket;
+
+    if (enq_fd(b->e) < 0)
+        abort();
+    must(enq_lock(b->other, &req, &g));
+    for (unsigned i = 0; i < b->n; i++) {
+        req.owner = name_of(i);
+        if (enq_start(b->e, &req, &g, &ticket) != ENQ_PENDING)
+            abort();
+    }
+    for (unsigned i = 0; i < UNREAD; i++)
+        must(enq_lock(b->e,
+            ENQ_REQ(.name = "lost", .key = {name_of(i)}, .mode = ENQ_MODE_O),
+            &g));
+    must(enq_lock(b->other,
+        ENQ_REQ(.name = "lost", .key = {"@"}, .mode = ENQ_MODE_O), &g));
+    must(enq_promote(b->other, g.handle, g.token, &g));
+    usleep(300000); /* the helper has come as far as there is room */
 }
 
 /* '@' of the same name, in requests of more fields: its gate is theirs. */

@@ -356,6 +356,8 @@ const struct row rows[] = {
         hold_x_before_a_queue, helped_hand_over, 400, 1e6, 10000, 0},
     {"what the helper looks at in a second, while they wait",
         hold_x_before_a_queue, wait_for_a_second, 5, 0, 1000, 500},
+    {"the same, while events are left unread",
+        leave_events_unread_before_a_queue, wait_for_a_second, 5, 0, 1000, 500},
     {"S again, past those who wait for it", hold_before_a_queue,
         lock_past_the_queue, 13, 0, 0, 0},
     {"an unlock that grants all who wait", listen_before_readers,
