@@ -79,8 +79,11 @@ def each_time_ends_when_it_is_over_and_not_sooner(pair):
     m.begin("its end", 2, lambda: _says(pair, "wrong", "disconnected"))
     pair.start("idle", options=("--idle-time", "2"))
     idle = Client(pair.bridges["idle"])
-    idle.ask("ping")
-    m.begin("idle", 2, lambda: _is_over(idle), 1 + LATE_S)
+    m.begin("idle", 2, lambda: _is_over(idle), 2 / 8 + LATE_S)
+    late = Client(pair.bridges["idle"])
+    time.sleep(0.6)
+    late.ask("ping")
+    m.begin("idle since a request", 2, lambda: _is_over(late), 2 / 8 + LATE_S)
     m.end()
 
 

@@ -96,9 +96,18 @@ void conn_uncount(struct bridge *b, struct peer *from)
     peer_goes(b->share, from);
 }
 
+/* So often it is looked at in the time after which it is closed: it may have
+   said something since the last look, and be idle before the next. */
+#define IDLE_LOOKS 8
+
+static int64_t idle_most_ns(const struct bridge *b)
+{
+    return b->options.limits.idle_s * INT64_C(1000000000);
+}
+
 static void set_idle(struct bridge *b, struct conn *c)
 {
-    c->idle_ns = b->now_ns + b->options.limits.idle_s * INT64_C(1000000000);
+    c->idle_ns = b->now_ns + idle_most_ns(b) / IDLE_LOOKS;
 }
 
 static bool enter(struct bridge *b, struct conn *c, int fd, const char *peer)
@@ -376,11 +385,9 @@ static void end_late(struct bridge *b)
 
 static bool is_idle(const struct bridge *b, const struct conn *c)
 {
-    int64_t most_ns = b->options.limits.idle_s * INT64_C(1000000000);
-
     return c->session == NULL && c->n_waits == 0 && c->n_looks == 0 &&
         c->farewell == NULL && c->out.n == 0 &&
-        b->now_ns - c->heard_ns >= most_ns;
+        b->now_ns - c->heard_ns >= idle_most_ns(b);
 }
 
 /* The list is in the order in which they were looked at: a request costs
