@@ -179,7 +179,8 @@ TEST(the_death_of_the_last_is_noticed_by_the_first)
     end(e, r, 4);
 }
 
-/* Nobody has been told of the second, as the third is stopped. */
+/* Nobody has been told of the second, as the third is stopped; nor comes upon it,
+   in a round that is not over yet. */
 TEST(the_dead_on_the_way_to_a_neighbour_are_seen)
 {
     struct circle *r = unit_shared(sizeof(*r));
@@ -191,6 +192,7 @@ TEST(the_dead_on_the_way_to_a_neighbour_are_seen)
     ck_assert(session_watch_before(e->map, third, &before, &watch, &dead));
     ck_assert_uint_eq(before, e->map->sessions[1].ref);
     ck_assert(!dead);
+    until_helpers_sleep(r);
     unit_stop(r->pid[2]);
     die(r, 1);
     ck_assert(session_watch_before(e->map, third, &before, &watch, &dead));
