@@ -199,7 +199,7 @@ static void start_shared(struct enq *e, bool set)
 {
     struct enq_req req[2];
     const struct enq_req *reqs[2] = {&req[0], &req[1]};
-    struct enq_grant g[2];
+    static struct enq_grant g[2]; /* written when it is granted */
     uint64_t ticket;
 
     for (int i = 0; i < 2; i++)
