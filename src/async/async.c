@@ -102,6 +102,12 @@ static void end_set(struct enq *e, const struct started *r, int rc)
     }
 }
 
+static bool is_of(const struct started *r, const struct entry *e)
+{
+    return r->place.e == e ||
+        (r->set != NULL && set_has_entry(&r->set->set, e));
+}
+
 /* The record of a waiting entry, by the number that its request brought. */
 static struct started *started_of(struct async *d, const struct entry *e)
 {
@@ -111,11 +117,7 @@ static struct started *started_of(struct async *d, const struct entry *e)
     if (number >= d->n_started)
         return NULL;
     r = d->started[number];
-    if (r->phase != STARTED_PENDING)
-        return NULL;
-    return r->place.e == e || (r->set != NULL && set_has_entry(&r->set->set, e))
-        ? r
-        : NULL;
+    return r->phase == STARTED_PENDING && is_of(r, e) ? r : NULL;
 }
 
 /* Behind another of this attachment, mostly. What has changed since the look is
@@ -137,14 +139,17 @@ static void stand_behind(struct async *d, struct started *r)
    lock is over. (A look at each hand-over would cost as much again.) */
 static void leave(struct async *d, const struct started *r, int rc)
 {
-    mono_t end = {shm_load(&r->place.e->deadline_ns)};
+    const struct entry *ahead;
     struct started *behind;
+    mono_t end;
 
     if (r->behind == 0)
         return;
     behind = d->started[r->behind - 1];
-    if (behind->phase != STARTED_PENDING || behind->plan.ahead != r->place.e)
+    ahead = behind->plan.ahead;
+    if (behind->phase != STARTED_PENDING || ahead == NULL || !is_of(r, ahead))
         return;
+    end.ns = shm_load(&ahead->deadline_ns);
     if (rc == ENQ_OK)
         heap_set(&d->requests, &behind->timer, mono_min(behind->timer.at, end));
     else if (!mono_reached(behind->timer.at, sys.coarse()))

@@ -293,10 +293,10 @@ static bool rouse(void *context, struct entry *e, uint64_t state)
 }
 
 /*
- * In this order. The links first; then `raised`, which the next holder of the gate's latch adds
- * to; then the latches. Last, all waiters of the table are told to look: a dead
- * thread may have made way, or granted, and not have woken anybody (P3), and
- * nobody knows which.
+ * In this order. The links first; then `raised`, which the next holder of the
+ * gate's latch adds to; then the latches. Last, all waiters of the table are
+ * told to look: a dead thread may have made way, or granted, and not have
+ * woken anybody (P3), and nobody knows which.
  *
  * Damage that the states do not explain ends it: nothing is freed. The latches
  * go on naming the dead, so that each thread that wants one comes here, and is

@@ -342,8 +342,8 @@ int waiter_wait(struct waiter *w, bool cycles)
 
 /* --- without a thread --- */
 
-/* One that is far behind is not told when the one ahead leaves, unless it is the
-   first then (transition_tell()): its glance tells. */
+/* One that is far behind is told if it has become the first by another's grant
+   (transition_tell(), leave() in async/async.c): of all else its glance tells. */
 #define FAR_TICKS_MOST 25
 
 /* A request behind another of the same session leaves time and death to that

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "api/attachment.h"
 #include "growth.h"
 
 static struct enq_req request(enum enq_mode mode, const char *owner)
@@ -102,7 +103,9 @@ void hold_x_before_a_queue(struct beside *b)
     hold_one_before_a_queue(b, ENQ_MODE_X);
 }
 
-#define UNREAD 4500 /* more events than are kept */
+/* More events than are kept. */
+#define UNREAD 4500
+#define KEPT 4096
 
 void leave_events_unread_before_a_queue(struct beside *b)
 {
@@ -125,7 +128,8 @@ void leave_events_unread_before_a_queue(struct beside *b)
     must(enq_lock(b->other,
         ENQ_REQ(.name = "lost", .key = {"@"}, .mode = ENQ_MODE_O), &g));
     must(enq_promote(b->other, g.handle, g.token, &g));
-    usleep(300000); /* the helper has come as far as there is room */
+    while (shm_load(&b->e->async.n_lock_events) < KEPT)
+        usleep(1000);
 }
 
 /* '@' of the same name, in requests of more fields: its gate is theirs. */
